@@ -1,0 +1,210 @@
+//! Whom the leader hears, and what follows from silence. Only ever suspicion: it costs availability, never safety.
+//!
+//! Silence counts only after the leader itself has asked the node, so that a dead relay does not silence those below it.
+
+use crate::member::Standing;
+use crate::state::State;
+use atoll_types::{Address, Edict, Incarnation, Level, NodeId, Slot, Time, Why};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Patience {
+    pub heartbeat: Duration,
+    pub silence: Duration,
+    pub evidence: Duration,
+    pub depart_after: Duration,
+    pub arrival: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    /// The life that was heard.
+    incarnation: Incarnation,
+    heard: Time,
+    /// None until it is really heard under this leader.
+    position: Option<Slot>,
+    /// When the leader began to ask it directly.
+    asked: Option<Time>,
+    /// Since when its process is known to be gone.
+    dead: Option<Time>,
+    /// Since when this leader sees it absent.
+    absent: Option<Time>,
+    /// Where a new life was heard from, and what it understands.
+    returned: Option<(Address, Level)>,
+}
+
+/// What the leader should do about the nodes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    pub ask: Vec<NodeId>,
+    pub edicts: Vec<Edict>,
+    pub departures: Vec<(NodeId, Why)>,
+}
+
+#[derive(Debug)]
+pub struct Health {
+    patience: Patience,
+    seen: BTreeMap<NodeId, Seen>,
+}
+
+impl Health {
+    /// Begins without any suspicion.
+    pub fn new(now: Time, patience: Patience, state: &State) -> Health {
+        let mut health = Health { patience, seen: BTreeMap::new() };
+        health.notice_members(now, state);
+        health
+    }
+
+    fn notice_members(&mut self, now: Time, state: &State) {
+        self.seen.retain(|node, _| state.members.contains_key(node));
+        for (&node, member) in &state.members {
+            self.seen.entry(node).or_insert(Seen {
+                incarnation: member.incarnation,
+                heard: now,
+                position: None,
+                asked: None,
+                dead: None,
+                absent: None,
+                returned: None,
+            });
+        }
+    }
+
+    /// The leader itself was paused: nobody is to blame for not being heard.
+    pub fn start_afresh(&mut self, now: Time) {
+        for seen in self.seen.values_mut() {
+            (seen.heard, seen.asked) = (seen.heard.max(now), None);
+        }
+    }
+
+    pub fn on_heard(&mut self, now: Time, node: NodeId, incarnation: Incarnation, position: Option<Slot>) {
+        let Some(seen) = self.seen.get_mut(&node) else { return };
+        if incarnation < seen.incarnation {
+            return;
+        }
+        if incarnation > seen.incarnation {
+            (seen.incarnation, seen.position) = (incarnation, None);
+        }
+        (seen.heard, seen.asked, seen.dead) = (now, None, None);
+        seen.position = seen.position.max(position);
+    }
+
+    /// A node reports by itself, from this address.
+    pub fn on_report(&mut self, node: NodeId, address: Address, level: Level) {
+        if let Some(seen) = self.seen.get_mut(&node) {
+            seen.returned = Some((address, level));
+        }
+    }
+
+    /// Hard evidence: the process of that life is gone.
+    pub fn on_dead(&mut self, now: Time, node: NodeId, incarnation: Incarnation) {
+        if let Some(seen) = self.seen.get_mut(&node)
+            && seen.incarnation == incarnation
+        {
+            seen.dead.get_or_insert(now);
+        }
+    }
+
+    pub fn is_healthy(&self, now: Time, node: NodeId) -> bool {
+        self.seen.get(&node).is_some_and(|seen| {
+            seen.position.is_some() && seen.dead.is_none() && now.since(seen.heard) < self.patience.silence / 2
+        })
+    }
+
+    /// Is a node of this life known to run?
+    pub fn is_alive(&self, now: Time, node: NodeId) -> bool {
+        self.seen.get(&node).is_some_and(|seen| seen.dead.is_none() && now.since(seen.heard) < self.patience.silence)
+    }
+
+    /// Every live node has all up to here, as far as this leader has heard.
+    pub fn floor(&self, me: NodeId, decided: Slot, state: &State) -> Slot {
+        let position = |(node, member): (&NodeId, &crate::Member)| match member.standing {
+            _ if *node == me => Some(decided), // tidy: the leader itself, whatever its standing
+            Standing::Absent { .. } => None,
+            Standing::Arriving => {
+                Some(self.seen.get(node).and_then(|seen| seen.position).unwrap_or_default().max(member.arrived))
+            }
+            Standing::Present | Standing::Leaving => {
+                Some(self.seen.get(node).and_then(|seen| seen.position).unwrap_or_default())
+            }
+        };
+        state.members.iter().filter_map(position).min().unwrap_or(decided).min(decided)
+    }
+
+    /// Looks at everybody. To be called once a heartbeat.
+    pub fn judge(&mut self, now: Time, me: NodeId, state: &State) -> Verdicts {
+        self.notice_members(now, state);
+        let mut verdicts = Verdicts::default();
+        for (&node, member) in state.members.iter().filter(|&(&node, _)| node != me) {
+            let Some(seen) = self.seen.get_mut(&node) else { continue };
+            if seen.incarnation.life > member.incarnation.life
+                && let Some((address, level)) = seen.returned.clone()
+            {
+                let incarnation = seen.incarnation;
+                verdicts.edicts.push(Edict::Restarted { node, incarnation, address, level });
+                continue;
+            }
+            if seen.incarnation != member.incarnation && seen.incarnation.life <= member.incarnation.life {
+                (seen.incarnation, seen.position, seen.dead) = (member.incarnation, None, None);
+            }
+            let silent = now.since(seen.heard);
+            if silent >= self.patience.silence / 2 {
+                seen.asked.get_or_insert(now);
+                if !member.is_absent() {
+                    verdicts.ask.push(node);
+                }
+            }
+            let asked_long = seen.asked.is_some_and(|asked| now.since(asked) >= self.patience.silence / 2);
+            let dead = seen.dead.is_some_and(|since| now.since(since) >= self.patience.evidence);
+            judge_one(&self.patience, now, node, member, seen, silent, asked_long, dead, &mut verdicts);
+        }
+        verdicts
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // One table of cases, read at one place.
+fn judge_one(
+    patience: &Patience,
+    now: Time,
+    node: NodeId,
+    member: &crate::Member,
+    seen: &mut Seen,
+    silent: Duration,
+    asked_long: bool,
+    dead: bool,
+    verdicts: &mut Verdicts,
+) {
+    let incarnation = member.incarnation;
+    let current = seen.incarnation == incarnation;
+    match member.standing {
+        Standing::Leaving => verdicts.departures.push((node, Why::Ordered)),
+        Standing::Arriving => {
+            if asked_long && silent >= patience.arrival || dead {
+                verdicts.departures.push((node, Why::Unreachable));
+            }
+        }
+        Standing::Present => {
+            seen.absent = None;
+            if dead && !member.durable {
+                // What a memory-mode process knew is gone with it.
+                verdicts.departures.push((node, Why::Dead));
+            } else if dead {
+                verdicts.edicts.push(Edict::Absent { node, incarnation, why: Why::Dead });
+            } else if asked_long && silent >= patience.silence {
+                verdicts.edicts.push(Edict::Absent { node, incarnation, why: Why::Silent });
+            }
+        }
+        Standing::Absent { .. } => {
+            let since = *seen.absent.get_or_insert(now);
+            let heard = seen.position.is_some() && silent < patience.silence / 2 && seen.dead.is_none();
+            if heard && current {
+                verdicts.edicts.push(Edict::Present { node, incarnation });
+            } else if dead && !member.durable {
+                verdicts.departures.push((node, Why::Dead));
+            } else if !heard && now.since(since) >= patience.depart_after {
+                verdicts.departures.push((node, Why::AbsentTooLong));
+            }
+        }
+    }
+}

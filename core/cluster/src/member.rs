@@ -1,0 +1,68 @@
+//! One node as the cluster log knows it.
+//!
+//! ```text
+//!   (named) ──▶ Arriving ──acclimated──▶ Present ◀──heard again── Absent
+//!                  │                      │   └──silent, dead──────▶ │
+//!                  │              ordered ▼                          │ too long
+//!                  │                   Leaving                       │
+//!                  └──unreachable──▶ departed ◀──────────────────────┘
+//! ```
+//! Departed members are no members: `State::departed` remembers them.
+
+use atoll_types::{Address, Incarnation, Level, Name, Newcomer, Slot, Why};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub name: Name,
+    pub address: Address,
+    pub incarnation: Incarnation,
+    pub zone: Name,
+    pub weight: u32,
+    pub level: Level,
+    pub durable: bool,
+    /// The slot of the government that named it.
+    pub arrived: Slot,
+    pub standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Named, and not yet in step.
+    Arriving,
+    /// Acclimated and heard.
+    Present,
+    /// Out of everything for now; keeps its id and may return.
+    Absent { why: Why, at: Slot },
+    /// Present, and an operator wants it gone.
+    Leaving,
+}
+
+impl Member {
+    pub fn new(newcomer: &Newcomer, arrived: Slot, standing: Standing) -> Member {
+        Member {
+            name: newcomer.name.clone(),
+            address: newcomer.address.clone(),
+            incarnation: newcomer.incarnation,
+            zone: newcomer.zone.clone(),
+            weight: newcomer.weight,
+            level: newcomer.level,
+            durable: newcomer.durable,
+            arrived,
+            standing,
+        }
+    }
+
+    pub fn is_absent(&self) -> bool {
+        matches!(self.standing, Standing::Absent { .. })
+    }
+
+    pub fn is_arriving(&self) -> bool {
+        self.standing == Standing::Arriving
+    }
+
+    /// Acclimated, and not absent.
+    pub fn is_active(&self) -> bool {
+        matches!(self.standing, Standing::Present | Standing::Leaving)
+    }
+}

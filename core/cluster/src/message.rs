@@ -1,0 +1,150 @@
+//! Every message about the cluster itself. `docs/protocol/cluster.md` tells who sends which to whom.
+
+use atoll_types::{
+    Address, ClusterId, Cookie, Generation, Incarnation, Level, Name, Newcomer, NodeId, Payload, Slot, Submission,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    Ask(Ask),
+    Standing(Standing),
+    Welcome(Welcome),
+    Fetch(Fetch),
+    Chunk(Chunk),
+    NoSnapshot(NoSnapshot),
+    Offer(Offer),
+    Report(Report),
+    Ping(Ping),
+    Pong(Pong),
+    Submit(Submit),
+    Departed(Departed),
+    Refused(Refused),
+}
+
+/// "Let me in." Sent by a blank node to the addresses it was configured with, and passed on to the leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    pub newcomer: Newcomer,
+    /// The `--bootstrap` list of the asker.
+    pub founders: Vec<Name>,
+}
+
+/// The answer of whoever is asked: what am I?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    pub name: Name,
+    /// `ClusterId::NONE` if the sender is blank.
+    pub cluster: ClusterId,
+    pub founders: Vec<Name>,
+}
+
+/// "This government names you." The first message a newcomer accepts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub node: NodeId,
+    /// Must be the newcomer's own.
+    pub cookie: Cookie,
+    /// The government's slot, where the newcomer's snapshot is made.
+    pub slot: Slot,
+    pub holders: Vec<(NodeId, Address)>,
+}
+
+/// "Send the snapshot made at `slot`, from `offset` on." Slot 0: any that you have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    pub slot: Slot,
+    pub offset: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    pub slot: Slot,
+    /// Of the whole snapshot.
+    pub length: u64,
+    /// crc32c of the whole snapshot.
+    pub checksum: u32,
+    pub offset: u64,
+    pub bytes: Payload,
+}
+
+/// "I have none to give: ask another."
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoSnapshot {
+    pub slot: Slot,
+}
+
+/// "What you miss is trimmed: fetch a snapshot from me."
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    pub slot: Slot,
+}
+
+/// Health, on its way up the relay tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub position: Slot,
+    /// The highest feature level the sender understands.
+    pub level: Level,
+    /// Whom the sender has heard, itself or through reports, since its last report.
+    pub sightings: Vec<Sighting>,
+    /// Whose process the sender knows to be gone.
+    pub dead: Vec<(NodeId, Incarnation)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    pub node: NodeId,
+    pub incarnation: Incarnation,
+    pub position: Slot,
+}
+
+/// The leader asks a silent node directly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pong {
+    pub position: Slot,
+}
+
+/// On its way to the leader. Answered by its decision in the log; sent again until then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submit {
+    pub submission: Submission,
+}
+
+/// "You departed at that slot; arrive as a newcomer."
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Departed {
+    pub node: NodeId,
+    pub incarnation: Incarnation,
+    pub at: Slot,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub refusal: Refusal,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The refuser belongs to another cluster.
+    OtherCluster { cluster: ClusterId },
+    /// The refuser belongs to a later generation.
+    OldGeneration { generation: Generation },
+    /// The refuser knows a later life of the sender, or the same life with another cookie.
+    OldIncarnation { known: Incarnation },
+    /// The message was meant for an earlier life of the refuser.
+    NotMe { incarnation: Incarnation },
+    /// At this address runs a blank process: whoever was there is gone.
+    Blank,
+    /// The name belongs to a node that is alive.
+    NameTaken { name: Name },
+    /// The asker does not understand the cluster's feature level.
+    LevelTooLow,
+    /// A queue is full: come back later.
+    Busy,
+}

@@ -1,0 +1,248 @@
+//! Snapshots of the cluster state: made at a slot, cut into pieces, fetched from any holder, checked before use.
+//!
+//! The bytes are a function of the state, so two holders of the same slot have the same bytes and a fetch may go on with
+//! another holder where it stopped. A bad snapshot is refused whole; a failed fetch is never an empty state.
+
+use crate::message::{Chunk, Fetch};
+use crate::state::State;
+use atoll_types::{Address, Payload, Rng, Slot, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The first byte of a snapshot.
+const FORMAT: u8 = 1;
+/// Larger claims are refused before anything is allocated.
+const LENGTH_MOST: u64 = 256 * 1024 * 1024;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub slot: Slot,
+    pub bytes: Payload,
+    pub checksum: u32,
+}
+
+impl Snapshot {
+    pub fn make(state: &State) -> Snapshot {
+        let bytes = postcard::to_extend(&state.for_snapshot(), vec![FORMAT]).expect("a state always has bytes");
+        Snapshot { slot: state.applied, checksum: crc32c::crc32c(&bytes), bytes: bytes.into() }
+    }
+
+    pub fn digest(&self) -> u64 {
+        xxh3_64(self.bytes.as_slice())
+    }
+}
+
+/// The state in a snapshot's bytes, if they are sound.
+pub fn open(bytes: &[u8]) -> Option<State> {
+    match bytes.split_first() {
+        Some((&FORMAT, body)) => postcard::from_bytes(body).ok(),
+        Some(_) | None => None,
+    }
+}
+
+/// Snapshots kept for those that fetch them.
+#[derive(Debug)]
+pub struct Keeper {
+    kept: BTreeMap<Slot, Snapshot>,
+    limit: usize,
+}
+
+impl Keeper {
+    pub fn new(limit: usize) -> Keeper {
+        Keeper { kept: BTreeMap::new(), limit }
+    }
+
+    /// Keeps one more; beyond the limit the oldest goes, and whoever was fetching it is given a newer one.
+    pub fn keep(&mut self, snapshot: Snapshot) {
+        self.kept.insert(snapshot.slot, snapshot);
+        while self.kept.len() > self.limit {
+            self.kept.pop_first();
+        }
+    }
+
+    /// The newest one, if the log still has everything after it.
+    pub fn newest(&self, trimmed: Slot) -> Option<&Snapshot> {
+        self.kept.last_key_value().map(|(_, snapshot)| snapshot).filter(|snapshot| snapshot.slot >= trimmed)
+    }
+
+    pub fn get(&self, slot: Slot, trimmed: Slot) -> Option<&Snapshot> {
+        self.kept.get(&slot).filter(|_| slot >= trimmed)
+    }
+}
+
+/// The piece of `snapshot` that was asked for; its beginning, if another snapshot was.
+pub fn piece(snapshot: &Snapshot, fetch: &Fetch, most: usize) -> Chunk {
+    let bytes = snapshot.bytes.as_slice();
+    let offset = if fetch.slot == snapshot.slot { (fetch.offset as usize).min(bytes.len()) } else { 0 };
+    let end = (offset + most).min(bytes.len());
+    Chunk {
+        slot: snapshot.slot,
+        length: bytes.len() as u64,
+        checksum: snapshot.checksum,
+        offset: offset as u64,
+        bytes: bytes[offset..end].into(),
+    }
+}
+
+/// What came of a piece.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    More,
+    Done(Box<State>),
+    /// The whole does not match its checksum or cannot be read; the fetch begins anew.
+    Bad,
+}
+
+/// One fetch under way.
+#[derive(Debug)]
+pub struct Fetcher {
+    /// What is fetched; slot 0 until a holder has said which it has.
+    slot: Slot,
+    /// Nothing older is of use.
+    least: Slot,
+    bytes: Vec<u8>,
+    holders: Vec<Address>,
+    turn: usize,
+    tries: u32,
+    due: Time,
+    began: Time,
+    retry: Duration,
+}
+
+impl Fetcher {
+    pub fn new(now: Time, slot: Slot, least: Slot, holders: Vec<Address>, retry: Duration) -> Fetcher {
+        Fetcher { slot, least, bytes: Vec::new(), holders, turn: 0, tries: 0, due: now, began: now, retry }
+    }
+
+    /// When this fetch last got on: from its beginning, or its last piece.
+    pub fn since(&self) -> Time {
+        self.began
+    }
+
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    /// The holder to ask now. Where one does not answer, the next is asked for the same place.
+    pub fn take_due(&mut self, now: Time, rng: &mut Rng) -> Option<(Address, Fetch)> {
+        if now < self.due || self.holders.is_empty() {
+            return None;
+        }
+        if self.tries > 0 {
+            self.turn += 1;
+        }
+        self.tries += 1;
+        self.due = now + rng.between(self.retry, self.retry * 2);
+        Some((self.holder(), self.next()))
+    }
+
+    fn holder(&self) -> Address {
+        self.holders[self.turn % self.holders.len()].clone()
+    }
+
+    pub fn next(&self) -> Fetch {
+        Fetch { slot: self.slot, offset: self.bytes.len() as u64 }
+    }
+
+    pub fn on_chunk(&mut self, now: Time, chunk: &Chunk) -> Progress {
+        if chunk.slot != self.slot && chunk.offset == 0 && chunk.slot >= self.least {
+            // The holder has another one: from its beginning, then.
+            self.slot = chunk.slot;
+            self.bytes.clear();
+        }
+        let fits = chunk.slot == self.slot && chunk.offset == self.bytes.len() as u64 && chunk.length <= LENGTH_MOST;
+        if !fits {
+            return Progress::More; // A duplicate, or late: the next try asks for the right place.
+        }
+        self.bytes.extend_from_slice(chunk.bytes.as_slice());
+        (self.began, self.tries) = (now, 0);
+        self.due = now;
+        if (self.bytes.len() as u64) < chunk.length {
+            return Progress::More;
+        }
+        let sound = self.bytes.len() as u64 == chunk.length && crc32c::crc32c(&self.bytes) == chunk.checksum;
+        let state = if sound { open(&self.bytes) } else { None };
+        self.bytes.clear();
+        match state {
+            Some(state) if state.applied == chunk.slot => Progress::Done(Box::new(state)),
+            Some(_) | None => {
+                self.turn += 1;
+                Progress::Bad
+            }
+        }
+    }
+
+    /// The holder has nothing to give.
+    pub fn on_nothing(&mut self) {
+        self.bytes.clear();
+        self.slot = Slot::ZERO;
+        self.turn += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::{Body, Entry, NodeId};
+
+    fn snapshot(entries: u64) -> Snapshot {
+        let mut state = State::new();
+        for slot in 1..=entries {
+            let entry = Entry { time: Time(slot), leader: NodeId(1), body: Body::Noop };
+            state.apply(Slot(slot), &entry);
+        }
+        Snapshot::make(&state)
+    }
+
+    fn fetcher(slot: u64) -> Fetcher {
+        Fetcher::new(Time(0), Slot(slot), Slot(slot), vec!["a".into(), "b".into()], Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_snapshot_arrives_piece_by_piece() {
+        let snapshot = snapshot(3);
+        let mut fetcher = fetcher(3);
+        let mut pieces = 0;
+        loop {
+            let chunk = piece(&snapshot, &fetcher.next(), 7);
+            pieces += 1;
+            match fetcher.on_chunk(Time(1), &chunk) {
+                Progress::More => assert_eq!(fetcher.on_chunk(Time(1), &chunk), Progress::More, "a duplicate"),
+                Progress::Done(state) => break assert_eq!(Snapshot::make(&state), snapshot),
+                Progress::Bad => panic!("it is sound"),
+            }
+        }
+        assert!(pieces > 2);
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_refused_whole() {
+        let snapshot = snapshot(3);
+        let mut chunk = piece(&snapshot, &Fetch { slot: Slot(3), offset: 0 }, 1000);
+        chunk.checksum ^= 1;
+        let mut fetcher = fetcher(3);
+        assert_eq!(fetcher.on_chunk(Time(1), &chunk), Progress::Bad);
+        assert_eq!(fetcher.next(), Fetch { slot: Slot(3), offset: 0 }, "from the beginning, elsewhere");
+    }
+
+    #[test]
+    fn a_holder_with_a_newer_snapshot_is_followed_to_it() {
+        let mut fetcher = fetcher(3);
+        let old = piece(&snapshot(3), &fetcher.next(), 7);
+        assert_eq!(fetcher.on_chunk(Time(1), &old), Progress::More);
+        let newer = piece(&snapshot(5), &fetcher.next(), 1000);
+        assert!(matches!(fetcher.on_chunk(Time(1), &newer), Progress::Done(state) if state.applied == Slot(5)));
+        let older = piece(&snapshot(2), &fetcher.next(), 1000);
+        assert_eq!(fetcher.on_chunk(Time(1), &older), Progress::More, "an older one is of no use");
+    }
+
+    #[test]
+    fn another_holder_is_asked_where_one_is_silent() {
+        let mut fetcher = fetcher(3);
+        let mut rng = Rng::new(1);
+        let asked: Vec<Address> =
+            (0..3).filter_map(|_| fetcher.take_due(fetcher.due(), &mut rng).map(|(holder, _)| holder)).collect();
+        assert_eq!(asked, ["a".into(), "b".into(), "a".into()]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What a node is told when it starts. Part of a recording, so that a replay starts the same.
+
+use atoll_types::{Address, Level, Name};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    pub name: Name,
+    /// Where peers reach this node.
+    pub address: Address,
+    pub zone: Name,
+    pub weight: u32,
+    /// Peers to ask.
+    pub join: Vec<Address>,
+    /// Names of the founders, the first of which founds. Empty: arrive only.
+    pub bootstrap: Vec<Name>,
+    /// Has a data directory.
+    pub durable: bool,
+    /// The highest feature level this build understands.
+    pub level: Level,
+    pub timing: Timing,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// How often the leader is heard when nothing happens.
+    pub heartbeat: Duration,
+    /// A voter that has not heard the leader for this long, and up to twice as long by lot, asks the others.
+    pub election: Duration,
+    /// A member of the majority that has not answered for this long is swapped for one that stands by.
+    pub replace: Duration,
+    /// A node that is silent for this long, also when asked directly, is absent.
+    pub silence: Duration,
+    /// How long after hard evidence of death the evidence counts, if the node is not heard again.
+    pub evidence: Duration,
+    /// An absent node departs after this long.
+    pub depart_after: Duration,
+    /// A newcomer that was named and is not heard for this long departs again.
+    pub arrival: Duration,
+    /// Back-off of asks, fetches and submissions: from `retry` up to `retry_most`.
+    pub retry: Duration,
+    pub retry_most: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            heartbeat: Duration::from_millis(100),
+            election: Duration::from_millis(500),
+            replace: Duration::from_millis(400),
+            silence: Duration::from_secs(1),
+            evidence: Duration::from_millis(50),
+            depart_after: Duration::from_secs(600),
+            arrival: Duration::from_secs(5),
+            retry: Duration::from_millis(200),
+            retry_most: Duration::from_secs(3),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Slots proposed and not yet decided.
+    pub pipeline: usize,
+    /// Submissions waiting at the leader.
+    pub submissions: usize,
+    /// Submissions of this node that wait for their decision.
+    pub outstanding: usize,
+    /// Newcomers waiting at the leader.
+    pub arrivals: usize,
+    /// Bytes of one entry.
+    pub entry_bytes: usize,
+    /// Decided entries kept for nodes that are behind. Beyond it a laggard gets a snapshot instead.
+    pub log: usize,
+    /// The log is trimmed in steps of at least this many entries.
+    pub trim_step: usize,
+    /// Bytes of one piece of a snapshot.
+    pub chunk_bytes: usize,
+    /// Snapshots kept for newcomers.
+    pub snapshots: usize,
+    /// Children of one node in the relay tree.
+    pub fan_out: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            pipeline: 64,
+            submissions: 1024,
+            outstanding: 256,
+            arrivals: 64,
+            entry_bytes: 64 * 1024,
+            log: 8192,
+            trim_step: 512,
+            chunk_bytes: 32 * 1024,
+            snapshots: 8,
+            fan_out: 8,
+        }
+    }
+}

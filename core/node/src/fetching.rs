@@ -1,0 +1,159 @@
+//! A node that a government has named, and that waits for its snapshot.
+
+use crate::context::{Context, Recipient, Signature};
+use crate::door::{Input, Rejection};
+use crate::envelope::{Envelope, Message};
+use crate::machine::Turn;
+use atoll_cluster::message::{Chunk, Message as ClusterMessage, Pong, Refusal, Standing};
+use atoll_cluster::snapshot::{Fetcher, Progress};
+use atoll_types::{Address, Bug, Generation, Government, Identity, NodeId, Slot, Time, planted};
+
+#[derive(Debug)]
+pub(crate) struct Fetching {
+    identity: Identity,
+    generation: Generation,
+    fetcher: Fetcher,
+    /// The slot of the government that named this node; zero if it only knows that there is one.
+    slot: Slot,
+}
+
+impl Fetching {
+    pub(crate) fn new(
+        context: &mut Context,
+        identity: Identity,
+        generation: Generation,
+        slot: Slot,
+        holders: Vec<Address>,
+    ) -> Fetching {
+        let own = &context.config.address;
+        let holders: Vec<Address> = holders.into_iter().filter(|holder| holder != own).collect();
+        let fetcher = Fetcher::new(context.now, slot, slot, holders, context.config.timing.retry);
+        Fetching { identity, generation, fetcher, slot }
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(crate) fn due(&self) -> Time {
+        self.fetcher.due()
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of(&self.identity, self.generation)
+    }
+
+    pub(crate) fn handle(&mut self, context: &mut Context, input: Input) -> Turn {
+        match input {
+            Input::Message { from, envelope } => self.receive(context, &from, envelope),
+            Input::Wake => self.on_wake(context),
+            Input::Submit { ticket, .. } | Input::Broadcast { ticket, .. } | Input::Operator { ticket, .. } => {
+                context.reject(ticket, Rejection::Blank);
+                Turn::Stay
+            }
+            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } => Turn::Stay,
+        }
+    }
+
+    fn on_wake(&mut self, context: &mut Context) -> Turn {
+        // The cluster that named this node may be gone, or have given it up. It has no state: it can start over.
+        if context.now.since(self.fetcher.since()) > context.config.timing.arrival * 2 {
+            return Turn::GaveUp;
+        }
+        if let Some((holder, fetch)) = self.fetcher.take_due(context.now, &mut context.rng) {
+            context.send_cluster(&self.signature(), Recipient::at(holder), ClusterMessage::Fetch(fetch));
+        }
+        Turn::Stay
+    }
+
+    fn receive(&mut self, context: &mut Context, from: &Address, envelope: Envelope) -> Turn {
+        let sender = Recipient::sender(from, &envelope);
+        let Message::Cluster(message) = envelope.message else { return Turn::Stay };
+        if let ClusterMessage::Ask(_) = message {
+            let (name, cluster) = (context.config.name.clone(), self.identity.cluster);
+            let standing = Standing { name, cluster, founders: context.config.bootstrap.clone() };
+            context.send_cluster(&self.signature(), sender, ClusterMessage::Standing(standing));
+            return Turn::Stay;
+        }
+        if envelope.cluster != self.identity.cluster {
+            return Turn::Stay;
+        }
+        let for_me = envelope.to.is_nobody()
+            || (envelope.to == self.identity.node && envelope.to_cookie == self.identity.incarnation.cookie);
+        if !for_me {
+            context.counters.refused_not_me += 1;
+            let incarnation = self.identity.incarnation;
+            context.refuse(&self.signature(), sender, Refusal::NotMe { incarnation });
+            return Turn::Stay;
+        }
+        if envelope.generation < self.generation {
+            context.counters.refused_old_generation += 1;
+            context.refuse(&self.signature(), sender, Refusal::OldGeneration { generation: self.generation });
+            return Turn::Stay;
+        }
+        match message {
+            ClusterMessage::Chunk(chunk) => return self.on_chunk(context, from, &chunk),
+            ClusterMessage::NoSnapshot(_) => {
+                if planted(Bug::EmptySnapshot) {
+                    return self.start_empty(envelope.from);
+                }
+                self.fetcher.on_nothing();
+            }
+            ClusterMessage::Ping(_) => {
+                let pong = Pong { position: Slot::ZERO };
+                context.send_cluster(&self.signature(), sender, ClusterMessage::Pong(pong));
+            }
+            ClusterMessage::Departed(departed) => {
+                if departed.node == self.identity.node && departed.incarnation == self.identity.incarnation {
+                    return Turn::Departed { at: departed.at };
+                }
+            }
+            ClusterMessage::Refused(refused) => {
+                if let Refusal::OldGeneration { generation } = refused.refusal
+                    && generation > self.generation
+                {
+                    return Turn::Fenced { generation, holder: from.clone() };
+                }
+            }
+            ClusterMessage::Ask(_)
+            | ClusterMessage::Standing(_)
+            | ClusterMessage::Welcome(_)
+            | ClusterMessage::Fetch(_)
+            | ClusterMessage::Offer(_)
+            | ClusterMessage::Report(_)
+            | ClusterMessage::Pong(_)
+            | ClusterMessage::Submit(_) => {}
+        }
+        Turn::Stay
+    }
+
+    fn on_chunk(&mut self, context: &mut Context, from: &Address, chunk: &Chunk) -> Turn {
+        match self.fetcher.on_chunk(context.now, chunk) {
+            Progress::More => {}
+            Progress::Bad => context.counters.snapshots_refused += 1,
+            Progress::Done(state) => {
+                let fits = state.cluster == self.identity.cluster
+                    && state.generation >= self.generation
+                    && state.members.contains_key(&self.identity.node);
+                if fits {
+                    return Turn::Installed { state, from: Some(from.clone()) };
+                }
+                context.counters.snapshots_refused += 1;
+            }
+        }
+        self.on_wake(context)
+    }
+
+    /// A planted bug: a state that somebody should have sent.
+    fn start_empty(&self, leader: NodeId) -> Turn {
+        let mut state = atoll_cluster::State::new();
+        state.cluster = self.identity.cluster;
+        state.applied = self.slot;
+        state.government = Government::of(&[leader], [leader].into_iter(), atoll_types::Cause::Elected);
+        Turn::Installed { state: Box::new(state), from: None }
+    }
+}

@@ -1,0 +1,358 @@
+//! What a member does with each message: first whether it counts at all, then what it says.
+
+use crate::context::{Context, Recipient};
+use crate::door::Event;
+use crate::envelope::{Envelope, Message};
+use crate::machine::Turn;
+use crate::member::{Contact, Member};
+use atoll_cluster::State;
+use atoll_cluster::message::{
+    Ask, Chunk, Departed, Fetch, Message as ClusterMessage, NoSnapshot, Offer, Pong, Refusal, Report, Sighting,
+    Standing,
+};
+use atoll_cluster::snapshot::{self, Fetcher, Progress};
+use atoll_types::{Address, Bug, ClusterId, Incarnation, NodeId, Record, Request, Slot, planted};
+use std::sync::Arc;
+
+impl Member {
+    pub(crate) fn receive(&mut self, context: &mut Context, from: &Address, envelope: Envelope) -> Turn {
+        if let Some(turn) = self.turn_away(context, from, &envelope) {
+            return turn;
+        }
+        let (node, incarnation) = (envelope.from, envelope.incarnation);
+        if !node.is_nobody() {
+            self.contacts.insert(node, Contact { incarnation, address: from.clone() });
+            self.sight(context, Sighting { node, incarnation, position: Slot::ZERO });
+        }
+        match envelope.message {
+            Message::Paxos(message) => {
+                if !node.is_nobody() && node != self.me() {
+                    self.paxos.on_message(context.now, node, message);
+                }
+                Turn::Stay
+            }
+            Message::Cluster(message) => self.on_cluster_message(context, from, node, incarnation, message),
+        }
+    }
+
+    /// Whether a message counts: of this cluster, this generation, a life that is not over, and meant for this life.
+    /// Whoever is refused is told what it does not know.
+    fn turn_away(&mut self, context: &mut Context, from: &Address, envelope: &Envelope) -> Option<Turn> {
+        let sender = Recipient::sender(from, envelope);
+        let signature = self.signature();
+        let mine = self.identity.incarnation;
+        if envelope.cluster == ClusterId::NONE {
+            return self.turn_away_blank(context, from, envelope);
+        }
+        if envelope.cluster != self.identity.cluster {
+            context.counters.refused_other_cluster += 1;
+            let cluster = self.identity.cluster;
+            context.refuse(&signature, sender, Refusal::OtherCluster { cluster });
+            return Some(Turn::Stay);
+        }
+        if envelope.generation > self.paxos.generation() {
+            return Some(Turn::Fenced { generation: envelope.generation, holder: from.clone() });
+        }
+        if let Some(at) = self.state.departed_at(envelope.from) {
+            // Not before every live node has the entry: until then the departed may be needed to find it decided.
+            if at <= self.paxos.floor() {
+                context.counters.told_departed += 1;
+                let departed = Departed { node: envelope.from, incarnation: envelope.incarnation, at };
+                context.send_cluster(&signature, sender, ClusterMessage::Departed(departed));
+                return Some(Turn::Stay);
+            }
+        }
+        if envelope.generation < self.paxos.generation() && !planted(Bug::OldGenerationTaken) {
+            context.counters.refused_old_generation += 1;
+            let generation = self.paxos.generation();
+            context.refuse(&signature, sender, Refusal::OldGeneration { generation });
+            return Some(Turn::Stay);
+        }
+        if let Some(known) = self.later_life(envelope.from, envelope.incarnation)
+            && !planted(Bug::OldIncarnationCounts)
+        {
+            context.counters.refused_old_incarnation += 1;
+            context.refuse(&signature, sender, Refusal::OldIncarnation { known });
+            return Some(Turn::Stay);
+        }
+        let for_me = envelope.to.is_nobody() || (envelope.to, envelope.to_cookie) == (self.me(), mine.cookie);
+        if !for_me && !planted(Bug::OldIncarnationCounts) {
+            context.counters.refused_not_me += 1;
+            // Two that refuse each other's refusals would go on for ever.
+            if !matches!(envelope.message, Message::Cluster(ClusterMessage::Refused(_))) {
+                context.refuse(&signature, sender, Refusal::NotMe { incarnation: mine });
+            }
+            return Some(Turn::Stay);
+        }
+        None
+    }
+
+    /// A process that belongs to no cluster may ask to be let in, or say that it is blank.
+    fn turn_away_blank(&mut self, context: &mut Context, from: &Address, envelope: &Envelope) -> Option<Turn> {
+        match &envelope.message {
+            Message::Cluster(ClusterMessage::Ask(_)) => None,
+            Message::Cluster(ClusterMessage::Refused(refused)) if refused.refusal == Refusal::Blank => {
+                self.on_connection_refused(context, from);
+                Some(Turn::Stay)
+            }
+            Message::Cluster(_) | Message::Paxos(_) => Some(Turn::Stay),
+        }
+    }
+
+    /// A life of `node` that makes `incarnation` an old or a false one.
+    fn later_life(&self, node: NodeId, incarnation: Incarnation) -> Option<Incarnation> {
+        let recorded = self.state.members.get(&node).map(|member| member.incarnation);
+        let heard = self.contacts.get(&node).map(|contact| contact.incarnation);
+        [recorded, heard].into_iter().flatten().find(|known| {
+            known.life > incarnation.life || (known.life == incarnation.life && known.cookie != incarnation.cookie)
+        })
+    }
+
+    /// Somebody is alive. The leader notes it; everybody else passes it on with its next report.
+    fn sight(&mut self, context: &Context, sighting: Sighting) {
+        let Sighting { node, incarnation, position } = sighting;
+        if node == self.me() {
+            return;
+        }
+        if let Some(office) = &mut self.office {
+            return office.health.on_heard(context.now, node, incarnation, Some(position));
+        }
+        let known = self.sightings.entry(node).or_insert(sighting);
+        if incarnation >= known.incarnation {
+            known.position = if incarnation == known.incarnation { known.position.max(position) } else { position };
+            known.incarnation = incarnation;
+        }
+    }
+
+    fn on_cluster_message(
+        &mut self,
+        context: &mut Context,
+        from: &Address,
+        node: NodeId,
+        incarnation: Incarnation,
+        message: ClusterMessage,
+    ) -> Turn {
+        let sender = Recipient { address: from.clone(), node, cookie: incarnation.cookie };
+        match message {
+            ClusterMessage::Ask(ask) => self.on_ask(context, sender, ask),
+            ClusterMessage::Fetch(fetch) => self.on_fetch(context, sender, &fetch),
+            ClusterMessage::Chunk(chunk) => return self.on_chunk(context, &chunk),
+            ClusterMessage::NoSnapshot(_) => {
+                if let Some(fetcher) = &mut self.fetcher {
+                    fetcher.on_nothing();
+                }
+            }
+            ClusterMessage::Offer(offer) => self.on_offer(context, from, &offer),
+            ClusterMessage::Report(report) => self.on_report(context, from, node, incarnation, report),
+            ClusterMessage::Ping(_) => {
+                let pong = Pong { position: self.state.applied };
+                let signature = self.signature();
+                context.send_cluster(&signature, sender, ClusterMessage::Pong(pong));
+            }
+            ClusterMessage::Pong(pong) => {
+                self.sight(context, Sighting { node, incarnation, position: pong.position });
+            }
+            ClusterMessage::Submit(submit) => {
+                if submit.submission.node == node {
+                    self.on_submission(context, submit.submission, Some(sender));
+                }
+            }
+            ClusterMessage::Departed(departed) => {
+                if departed.node == self.me() && departed.incarnation == self.identity.incarnation {
+                    return Turn::Departed { at: departed.at };
+                }
+            }
+            ClusterMessage::Refused(refused) => return self.on_refused(context, from, refused.refusal),
+            ClusterMessage::Standing(_) | ClusterMessage::Welcome(_) => {}
+        }
+        Turn::Stay
+    }
+
+    /// Answers what this node is, and sees to it that the leader hears of the ask, over one hop at most.
+    fn on_ask(&mut self, context: &mut Context, sender: Recipient, ask: Ask) {
+        let signature = self.signature();
+        if sender.node.is_nobody() {
+            let (name, cluster) = (context.config.name.clone(), self.identity.cluster);
+            let standing = Standing { name, cluster, founders: context.config.bootstrap.clone() };
+            context.send_cluster(&signature, sender.clone(), ClusterMessage::Standing(standing));
+        }
+        if self.office.is_some() {
+            return self.on_newcomer(context, ask);
+        }
+        if sender.node.is_nobody()
+            && let Some(leader) = self.paxos.leader().filter(|&leader| leader != self.me())
+        {
+            self.send(context, leader, Message::Cluster(ClusterMessage::Ask(ask)));
+        }
+    }
+
+    fn on_report(
+        &mut self,
+        context: &mut Context,
+        from: &Address,
+        node: NodeId,
+        incarnation: Incarnation,
+        report: Report,
+    ) {
+        let own = Sighting { node, incarnation, position: report.position };
+        for sighting in report.sightings.into_iter().chain([own]) {
+            self.sight(context, sighting);
+        }
+        if let Some(office) = &mut self.office {
+            office.health.on_report(node, from.clone(), report.level);
+        }
+        for (dead, life) in report.dead {
+            self.on_dead(context, dead, life);
+        }
+        self.paxos.on_position(node, report.position);
+    }
+
+    fn on_dead(&mut self, context: &Context, node: NodeId, incarnation: Incarnation) {
+        if node == self.me() {
+            return;
+        }
+        self.paxos.on_gone(context.now, node);
+        match &mut self.office {
+            Some(office) => office.health.on_dead(context.now, node, incarnation),
+            None => drop(self.dead.insert(node, incarnation)),
+        }
+    }
+
+    /// Nobody listens where these nodes were: their process is gone.
+    pub(crate) fn on_connection_refused(&mut self, context: &mut Context, address: &Address) {
+        let there: Vec<(NodeId, Incarnation)> = self
+            .state
+            .members
+            .iter()
+            .filter(|(_, member)| member.address == *address)
+            .map(|(&node, member)| {
+                let heard = self.contacts.get(&node).map(|contact| contact.incarnation);
+                (node, heard.unwrap_or(member.incarnation).max(member.incarnation))
+            })
+            .collect();
+        for (node, incarnation) in there {
+            self.on_dead(context, node, incarnation);
+        }
+        self.report_due = context.now; // The leader should know at once.
+    }
+
+    fn on_fetch(&mut self, context: &mut Context, sender: Recipient, fetch: &Fetch) {
+        let signature = self.signature();
+        if fetch.slot > self.state.applied {
+            let none = NoSnapshot { slot: fetch.slot };
+            return context.send_cluster(&signature, sender, ClusterMessage::NoSnapshot(none));
+        }
+        let trimmed = self.paxos.log().trimmed();
+        let kept = self.keeper.get(fetch.slot, trimmed).is_some();
+        let newest = self.keeper.newest(trimmed).map(|snapshot| snapshot.slot);
+        if !kept && newest.is_none_or(|newest| newest < fetch.slot) {
+            self.keep_snapshot(context);
+        }
+        let snapshot = self.keeper.get(fetch.slot, trimmed).or_else(|| self.keeper.newest(trimmed));
+        if let Some(snapshot) = snapshot {
+            let chunk = snapshot::piece(snapshot, fetch, context.config.limits.chunk_bytes);
+            context.send_cluster(&signature, sender, ClusterMessage::Chunk(chunk));
+        }
+    }
+
+    /// What this node misses is trimmed elsewhere.
+    fn on_offer(&mut self, context: &mut Context, from: &Address, offer: &Offer) {
+        if offer.slot <= self.state.applied || self.fetcher.is_some() || self.office.is_some() {
+            return;
+        }
+        let least = self.state.applied.next();
+        let retry = context.config.timing.retry;
+        self.fetcher = Some(Fetcher::new(context.now, Slot::ZERO, least, vec![from.clone()], retry));
+        self.on_fetch_due(context);
+    }
+
+    pub(crate) fn on_fetch_due(&mut self, context: &mut Context) {
+        let Some(fetcher) = &mut self.fetcher else { return };
+        // An offer that leads nowhere is dropped: whoever feeds this node makes another.
+        if context.now.since(fetcher.since()) > context.config.timing.arrival {
+            self.fetcher = None;
+        } else if let Some((holder, fetch)) = fetcher.take_due(context.now, &mut context.rng) {
+            let signature = self.signature();
+            context.send_cluster(&signature, Recipient::at(holder), ClusterMessage::Fetch(fetch));
+        }
+    }
+
+    fn on_chunk(&mut self, context: &mut Context, chunk: &Chunk) -> Turn {
+        let Some(fetcher) = &mut self.fetcher else { return Turn::Stay };
+        match fetcher.on_chunk(context.now, chunk) {
+            Progress::More => self.on_fetch_due(context),
+            Progress::Bad => {
+                context.counters.snapshots_refused += 1;
+                self.on_fetch_due(context);
+            }
+            Progress::Done(state) => {
+                self.fetcher = None;
+                self.install(context, *state);
+            }
+        }
+        Turn::Stay
+    }
+
+    /// Goes on from a snapshot. What this node promised and accepted stays.
+    fn install(&mut self, context: &mut Context, state: State) {
+        let fits = state.cluster == self.state.cluster && state.generation == self.paxos.generation();
+        if !fits || state.applied <= self.state.applied {
+            context.counters.snapshots_refused += u64::from(!fits);
+            return;
+        }
+        let snapshot = snapshot::Snapshot::make(&state);
+        context.counters.snapshots_installed += 1;
+        context.event(Event::SnapshotInstalled { slot: snapshot.slot, digest: snapshot.digest() });
+        let checkpoint = self.checkpoint(snapshot);
+        self.state = state;
+        let government = (self.state.government_slot, Arc::new(self.state.government.clone()));
+        self.paxos.install(self.state.applied, government);
+        self.paxos.persist(Record::Checkpoint(checkpoint));
+        self.note_absences();
+        self.settle_skipped(context);
+        self.tell_open_barriers(context);
+    }
+
+    /// Some of what this node submitted was decided in the part it never saw.
+    fn settle_skipped(&mut self, context: &mut Context) {
+        let (slot, me) = (self.state.applied, self.me());
+        let submitted = self.state.submitted.get(&me);
+        let cookie = self.identity.incarnation.cookie;
+        let taken = |sequence| submitted.is_some_and(|taken| taken.cookie == cookie && taken.has(sequence));
+        for (ticket, request) in self.submitter.on_skipped(taken) {
+            match request {
+                Request::User(_) => context.event(Event::Submitted { ticket, slot }),
+                // In the log, and whether it could be done is not known here.
+                Request::Broadcast(_) | Request::Depart { .. } | Request::Acclimated | Request::Answer { .. } => {
+                    context.event(Event::Unknown { ticket });
+                }
+            }
+        }
+    }
+
+    fn on_refused(&mut self, context: &mut Context, from: &Address, refusal: Refusal) -> Turn {
+        match refusal {
+            Refusal::OldGeneration { generation } if generation > self.paxos.generation() => {
+                return Turn::Fenced { generation, holder: from.clone() };
+            }
+            Refusal::OldIncarnation { known } if known.life >= self.identity.incarnation.life => {
+                let life = known.life;
+                let alarm = format!("{from} knows another process as this node, in life {life}: is it running twice?");
+                context.event(Event::Alarm(alarm));
+            }
+            Refusal::OtherCluster { cluster } => {
+                let alarm = format!("{from} belongs to another cluster, {cluster}: check --join");
+                context.event(Event::Alarm(alarm));
+            }
+            // What the refuser is was learnt from its envelope; a submission that found a full queue is due again.
+            Refusal::OldGeneration { .. }
+            | Refusal::OldIncarnation { .. }
+            | Refusal::NotMe { .. }
+            | Refusal::Blank
+            | Refusal::NameTaken { .. }
+            | Refusal::LevelTooLow
+            | Refusal::Busy => {}
+        }
+        Turn::Stay
+    }
+}

@@ -1,0 +1,554 @@
+//! A node in step with the log: applies what is decided, tells it, submits, reports.
+
+use crate::config::Config;
+use crate::context::{Context, Recipient, Signature};
+use crate::door::{Event, Input, Order, Rejection};
+use crate::envelope::Message;
+use crate::machine::Turn;
+use crate::office::Office;
+use crate::view::{Counters, View};
+use atoll_cluster::message::{Message as ClusterMessage, Offer, Report, Sighting, Submit};
+use atoll_cluster::snapshot::{Fetcher, Keeper, Snapshot};
+use atoll_cluster::submitter::Submitter;
+use atoll_cluster::{Effect, State};
+use atoll_paxos::{Action, Log, Paxos, Settings, Start};
+use atoll_types::{
+    Address, Ballot, Body, Cause, Checkpoint, ClusterId, Entry, Generation, Government, Identity, Incarnation,
+    JournalSeq, Newcomer, NodeId, Payload, Record, Request, Slot, Time,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where a node was heard last, and in which life.
+#[derive(Clone, Debug)]
+pub(crate) struct Contact {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) address: Address,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) identity: Identity,
+    pub(crate) paxos: Paxos,
+    /// Everything decided is applied.
+    pub(crate) state: State,
+    pub(crate) submitter: Submitter,
+    pub(crate) contacts: BTreeMap<NodeId, Contact>,
+    /// Whom this node heard since its last report.
+    pub(crate) sightings: BTreeMap<NodeId, Sighting>,
+    /// Whose process is known to be gone, to be reported.
+    pub(crate) dead: BTreeMap<NodeId, Incarnation>,
+    pub(crate) keeper: Keeper,
+    /// Set while this node is so far behind that it fetches a snapshot.
+    pub(crate) fetcher: Option<Fetcher>,
+    pub(crate) report_due: Time,
+    /// Set while this node leads.
+    pub(crate) office: Option<Office>,
+    /// The leader that submissions went to.
+    leader: Option<NodeId>,
+}
+
+fn settings(config: &Config) -> Settings {
+    let (timing, limits) = (&config.timing, &config.limits);
+    Settings {
+        heartbeat: timing.heartbeat,
+        election: timing.election,
+        replace: timing.replace,
+        pipeline: limits.pipeline,
+        log: limits.log,
+        trim_step: limits.trim_step,
+        fan_out: limits.fan_out,
+    }
+}
+
+impl Member {
+    fn new(context: &mut Context, identity: Identity, start: Start, state: State) -> Member {
+        let (timing, limits) = (&context.config.timing, &context.config.limits);
+        let cookie = identity.incarnation.cookie;
+        let submitter = Submitter::new(identity.node, cookie, limits.outstanding, timing.retry, timing.retry_most);
+        let mut member = Member {
+            submitter,
+            keeper: Keeper::new(limits.snapshots),
+            paxos: Paxos::new(context.now, settings(&context.config), start),
+            identity,
+            state,
+            contacts: BTreeMap::new(),
+            sightings: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            fetcher: None,
+            report_due: context.now,
+            office: None,
+            leader: None,
+        };
+        member.note_absences();
+        member
+    }
+
+    /// The first node of a new cluster.
+    pub(crate) fn founding(
+        context: &mut Context,
+        mut newcomer: Newcomer,
+        alone: bool,
+        journal: JournalSeq,
+    ) -> (Member, Identity) {
+        let cluster = ClusterId(context.rng.next() | 1);
+        let node = NodeId(1);
+        newcomer.node = node;
+        let identity = Identity { cluster, node, incarnation: newcomer.incarnation };
+        let government = Government::of(&[node], [node].into_iter(), Cause::Elected);
+        let start = Start {
+            me: node,
+            generation: Generation::default(),
+            promised: Ballot::default(),
+            log: Log::default(),
+            government: (Slot::ZERO, Arc::new(government)),
+            seed: context.rng.next(),
+            journal,
+        };
+        let mut member = Member::new(context, identity.clone(), start, State::new());
+        member.paxos.persist(Record::Identity(identity.clone()));
+        let cause = Cause::Founded { cluster, founder: newcomer, alone };
+        member.paxos.lead_alone(context.now, Generation::default(), cause);
+        (member, identity)
+    }
+
+    /// Back from its disk.
+    pub(crate) fn restored(
+        context: &mut Context,
+        identity: Identity,
+        generation: Generation,
+        promised: Ballot,
+        log: Log,
+        mut state: State,
+        journal: JournalSeq,
+    ) -> Member {
+        for (slot, entry) in (log.trimmed().0 + 1..).zip(log.entries(log.trimmed(), log.decided(), usize::MAX)) {
+            state.apply(Slot(slot), &entry);
+        }
+        let government = if state.government_slot == Slot::ZERO {
+            // A founder that crashed before its first entry was known decided: it is the only voter.
+            Government::of(&[identity.node], [identity.node].into_iter(), Cause::Elected)
+        } else {
+            state.government.clone()
+        };
+        let start = Start {
+            me: identity.node,
+            generation,
+            promised,
+            log,
+            government: (state.government_slot, Arc::new(government)),
+            seed: context.rng.next(),
+            journal,
+        };
+        let mut member = Member::new(context, identity, start, state);
+        member.tell_open_barriers(context);
+        member
+    }
+
+    /// With the snapshot it was waiting for, and the record that is to be safe before it speaks.
+    pub(crate) fn installed(
+        context: &mut Context,
+        identity: Identity,
+        generation: Generation,
+        state: State,
+        journal: JournalSeq,
+        from: Option<Address>,
+    ) -> (Member, Checkpoint) {
+        let snapshot = Snapshot::make(&state);
+        context.counters.snapshots_installed += 1;
+        context.event(Event::SnapshotInstalled { slot: snapshot.slot, digest: snapshot.digest() });
+        let start = Start {
+            me: identity.node,
+            generation,
+            promised: Ballot::default(),
+            log: Log::after(snapshot.slot, state.time),
+            government: (state.government_slot, Arc::new(state.government.clone())),
+            seed: context.rng.next(),
+            journal,
+        };
+        let checkpoint = Checkpoint {
+            identity: identity.clone(),
+            promised: Ballot::default(),
+            slot: snapshot.slot,
+            decided: snapshot.slot,
+            snapshot: snapshot.bytes,
+            tail: Vec::new(),
+        };
+        let mut member = Member::new(context, identity, start, state);
+        // Whoever had the snapshot has what follows.
+        let holder = member.state.members.iter().find(|(_, other)| Some(&other.address) == from.as_ref());
+        if let Some((&holder, _)) = holder {
+            let position = member.state.applied;
+            let missing = atoll_paxos::message::Missing { position };
+            member.send(context, holder, Message::Paxos(atoll_paxos::Message::Missing(missing)));
+        }
+        member.tell_open_barriers(context);
+        (member, checkpoint)
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn paxos(&self) -> &Paxos {
+        &self.paxos
+    }
+
+    pub(crate) fn journal(&self) -> JournalSeq {
+        self.paxos.journal()
+    }
+
+    pub(crate) fn me(&self) -> NodeId {
+        self.identity.node
+    }
+
+    pub(crate) fn signature(&self) -> Signature {
+        Signature::of(&self.identity, self.paxos.generation())
+    }
+
+    pub(crate) fn due(&self) -> Time {
+        let fetch = self.fetcher.as_ref().map_or(Time::NEVER, Fetcher::due);
+        self.paxos.due().min(self.submitter.due()).min(self.report_due).min(fetch)
+    }
+
+    pub(crate) fn start_afresh(&mut self, context: &Context) {
+        self.paxos.start_afresh(context.now);
+        if let Some(office) = &mut self.office {
+            office.health.start_afresh(context.now);
+        }
+    }
+
+    pub(crate) fn handle(&mut self, context: &mut Context, input: Input) -> Turn {
+        let turn = match input {
+            Input::Message { from, envelope } => self.receive(context, &from, envelope),
+            Input::Wake => {
+                self.on_wake(context);
+                Turn::Stay
+            }
+            Input::Persisted(seq) => {
+                self.paxos.on_persisted(context.now, seq);
+                Turn::Stay
+            }
+            Input::ConnectionRefused { address } => {
+                self.on_connection_refused(context, &address);
+                Turn::Stay
+            }
+            Input::Submit { ticket, payload } => {
+                self.on_request(context, ticket, &payload.clone(), Request::User(payload));
+                Turn::Stay
+            }
+            Input::Broadcast { ticket, payload } => {
+                self.on_request(context, ticket, &payload.clone(), Request::Broadcast(payload));
+                Turn::Stay
+            }
+            Input::Answer { barrier, answer } => {
+                self.on_answer(context, barrier, answer);
+                Turn::Stay
+            }
+            Input::Operator { ticket, order } => {
+                self.on_order(context, ticket, order);
+                Turn::Stay
+            }
+        };
+        if matches!(turn, Turn::Stay) {
+            self.settle(context);
+        }
+        turn
+    }
+
+    fn on_request(&mut self, context: &mut Context, ticket: u64, payload: &Payload, request: Request) {
+        if payload.len() > context.config.limits.entry_bytes {
+            return context.reject(ticket, Rejection::TooLarge);
+        }
+        if !self.state.members.contains_key(&self.me()) {
+            return context.reject(ticket, Rejection::Blank);
+        }
+        if !self.submitter.submit(context.now, request, Some(ticket)) {
+            return context.reject(ticket, Rejection::Busy);
+        }
+        self.send_due_submissions(context);
+    }
+
+    fn on_answer(&mut self, context: &mut Context, barrier: Slot, answer: Payload) {
+        let me = self.me();
+        let wanted = self.state.barriers.get(&barrier).is_some_and(|open| open.waiting.contains(&me));
+        let same = |request: &Request| matches!(request, Request::Answer { barrier: other, .. } if *other == barrier);
+        if wanted && !self.submitter.is_waiting_for(same) {
+            self.submitter.submit(context.now, Request::Answer { barrier, answer }, None);
+            self.send_due_submissions(context);
+        }
+    }
+
+    fn on_order(&mut self, context: &mut Context, ticket: u64, order: Order) {
+        match order {
+            Order::Depart(node) => self.on_request(context, ticket, &Payload::default(), Request::Depart { node }),
+            Order::Recover => {
+                if self.paxos.is_leading().is_some() || !self.state.members.contains_key(&self.me()) {
+                    return context.reject(ticket, Rejection::NotPossible);
+                }
+                let number = self.paxos.generation().number + 1;
+                let generation = Generation { number, by: self.me() };
+                self.paxos.lead_alone(context.now, generation, Cause::Recovered { generation });
+                context.event(Event::Submitted { ticket, slot: self.paxos.log().last() });
+            }
+        }
+    }
+
+    fn on_wake(&mut self, context: &mut Context) {
+        if context.now >= self.paxos.due() {
+            self.paxos.on_wake(context.now);
+        }
+        self.send_due_submissions(context);
+        self.on_fetch_due(context);
+        if context.now >= self.report_due {
+            self.report_due = context.now + context.config.timing.heartbeat;
+            self.report(context);
+            self.acclimate(context);
+            self.trim(context);
+            self.judge(context);
+        }
+    }
+
+    pub(crate) fn send_due_submissions(&mut self, context: &mut Context) {
+        if context.now < self.submitter.due() {
+            return;
+        }
+        for submission in self.submitter.take_due(context.now, &mut context.rng) {
+            match self.paxos.leader() {
+                Some(leader) if leader == self.me() => self.on_submission(context, submission, None),
+                Some(leader) => {
+                    self.send(context, leader, Message::Cluster(ClusterMessage::Submit(Submit { submission })));
+                }
+                None => {} // Nobody to send it to yet; it is due again soon.
+            }
+        }
+    }
+
+    /// Tells whoever feeds this node how far it is and whom it has heard.
+    fn report(&mut self, context: &mut Context) {
+        if self.paxos.is_leading().is_some() {
+            return;
+        }
+        let report = Report {
+            position: self.state.applied,
+            level: context.config.level,
+            sightings: std::mem::take(&mut self.sightings).into_values().collect(),
+            dead: std::mem::take(&mut self.dead).into_iter().collect(),
+        };
+        let leader = self.paxos.leader().unwrap_or(self.state.government.leader());
+        let feeder = self.paxos.feeder().unwrap_or(leader);
+        let recorded = self.state.members.get(&self.me()).map(|member| member.incarnation);
+        // The leader must hear of a new life from itself: only it knows the address.
+        let unrecorded = recorded != Some(self.identity.incarnation);
+        if unrecorded && leader != feeder && leader != self.me() {
+            self.send(context, leader, Message::Cluster(ClusterMessage::Report(report.clone())));
+        }
+        if feeder != self.me() {
+            self.send(context, feeder, Message::Cluster(ClusterMessage::Report(report)));
+        }
+    }
+
+    fn acclimate(&mut self, context: &mut Context) {
+        let arriving = self
+            .state
+            .members
+            .get(&self.me())
+            .is_some_and(|member| member.is_arriving() && member.incarnation == self.identity.incarnation);
+        let asked = self.submitter.is_waiting_for(|request| matches!(request, Request::Acclimated));
+        if arriving && !asked && self.paxos.is_in_step() {
+            self.submitter.submit(context.now, Request::Acclimated, None);
+            self.send_due_submissions(context);
+        }
+    }
+
+    fn trim(&mut self, context: &mut Context) {
+        let Some(slot) = self.paxos.trimmable() else { return };
+        if context.config.durable {
+            let checkpoint = self.checkpoint(Snapshot::make(&self.state));
+            self.paxos.persist(Record::Checkpoint(checkpoint));
+        }
+        self.paxos.trim(slot);
+    }
+
+    pub(crate) fn checkpoint(&self, snapshot: Snapshot) -> Checkpoint {
+        Checkpoint {
+            identity: self.identity.clone(),
+            promised: self.paxos.promised(),
+            tail: self.paxos.log().tail(snapshot.slot),
+            slot: snapshot.slot,
+            decided: snapshot.slot,
+            snapshot: snapshot.bytes,
+        }
+    }
+
+    /// Where and in which life `node` is, as far as this node knows.
+    pub(crate) fn recipient(&self, node: NodeId) -> Option<Recipient> {
+        if let Some(contact) = self.contacts.get(&node) {
+            return Some(Recipient { address: contact.address.clone(), node, cookie: contact.incarnation.cookie });
+        }
+        let member = self.state.members.get(&node)?;
+        Some(Recipient { address: member.address.clone(), node, cookie: member.incarnation.cookie })
+    }
+
+    pub(crate) fn send(&self, context: &mut Context, node: NodeId, message: Message) {
+        if let Some(recipient) = self.recipient(node) {
+            context.send(&self.signature(), recipient, message);
+        }
+    }
+
+    /// Does what Paxos wants done, and what a leader has to do, until there is nothing left.
+    pub(crate) fn settle(&mut self, context: &mut Context) {
+        loop {
+            while let Some(action) = self.paxos.poll() {
+                self.on_action(context, action);
+            }
+            if self.leader != self.paxos.leader() {
+                self.leader = self.paxos.leader();
+                self.submitter.on_new_leader(context.now);
+                self.send_due_submissions(context);
+            }
+            if !self.serve(context) {
+                break;
+            }
+            self.paxos.flush();
+        }
+    }
+
+    fn on_action(&mut self, context: &mut Context, action: Action) {
+        match action {
+            Action::Send { to, message } => self.send(context, to, Message::Paxos(message)),
+            Action::Persist { seq, record } => context.persist(seq, record),
+            Action::Decided { slot, entry } => self.apply(context, slot, &entry),
+            Action::Leading { ballot, slot } => {
+                self.office = Some(Office::new(context, &self.state));
+                context.event(Event::Leading { ballot, slot });
+            }
+            Action::SteppedDown { ballot } => {
+                if self.office.take().is_some() {
+                    context.event(Event::SteppedDown { ballot });
+                }
+            }
+            Action::TooOld { node } => {
+                let offer = Offer { slot: self.state.applied };
+                self.send(context, node, Message::Cluster(ClusterMessage::Offer(offer)));
+            }
+            Action::Trimmed { slot } => context.event(Event::Trimmed { slot }),
+        }
+    }
+
+    fn apply(&mut self, context: &mut Context, slot: Slot, entry: &Arc<Entry>) {
+        let effects = self.state.apply(slot, entry);
+        context.event(Event::Decided { slot, entry: entry.clone() });
+        if let Body::Government(government) = &entry.body {
+            context.event(Event::Government { slot, government: government.clone() });
+        }
+        for effect in effects {
+            self.on_effect(context, slot, effect);
+        }
+        if let Some(office) = &mut self.office {
+            office.look_again |= !matches!(entry.body, Body::Noop);
+        }
+    }
+
+    fn on_effect(&mut self, context: &mut Context, slot: Slot, effect: Effect) {
+        let mine = |node, cookie| node == self.me() && cookie == self.identity.incarnation.cookie;
+        match effect {
+            Effect::Taken { node, cookie, sequence } => {
+                if mine(node, cookie)
+                    && let Some(Some(ticket)) = self.submitter.on_taken(sequence)
+                {
+                    context.event(Event::Submitted { ticket, slot });
+                }
+            }
+            Effect::NotPossible { node, cookie, sequence } => {
+                if mine(node, cookie)
+                    && let Some(Some(ticket)) = self.submitter.on_taken(sequence)
+                {
+                    context.reject(ticket, Rejection::NotPossible);
+                }
+            }
+            Effect::Delivered { node, cookie, sequence, payload } => {
+                context.event(Event::Delivered { slot, node, cookie, sequence, payload });
+            }
+            Effect::BarrierOpened { barrier } => self.tell_barrier(context, barrier),
+            Effect::BarrierReduced { barrier, answers } => {
+                context.event(Event::BarrierReduced { barrier, slot, answers });
+            }
+            Effect::Arrived { node } => {
+                self.note_absences();
+                self.on_arrived(context, slot, node);
+            }
+            Effect::Departed { node } => {
+                self.contacts.remove(&node);
+                self.note_absences();
+            }
+            Effect::StandingChanged => self.note_absences(),
+            Effect::LevelRaised { level } => context.event(Event::LevelRaised { level }),
+        }
+    }
+
+    /// Whoever is absent or has no state yet passes nothing on.
+    pub(crate) fn note_absences(&mut self) {
+        let active = self.state.active();
+        let idle = self.state.members.keys().copied().filter(|node| !active.contains(node)).collect();
+        self.paxos.set_absent(idle);
+    }
+
+    fn tell_barrier(&self, context: &mut Context, barrier: Slot) {
+        if let Some(open) = self.state.barriers.get(&barrier)
+            && open.waiting.contains(&self.me())
+        {
+            context.event(Event::BarrierOpened { barrier, payload: open.payload.clone() });
+        }
+    }
+
+    pub(crate) fn tell_open_barriers(&mut self, context: &mut Context) {
+        let open: Vec<Slot> = self.state.barriers.keys().copied().collect();
+        open.into_iter().for_each(|barrier| self.tell_barrier(context, barrier));
+    }
+
+    /// This node loses its place: nobody here will learn what becomes of what it submitted.
+    pub(crate) fn abandon(&mut self, context: &mut Context) {
+        if let Some(ballot) = self.paxos.is_leading() {
+            context.event(Event::SteppedDown { ballot });
+        }
+        for ticket in self.submitter.abandon() {
+            context.event(Event::Unknown { ticket });
+        }
+    }
+
+    pub(crate) fn view<'a>(&'a self, counters: &'a Counters) -> View<'a> {
+        let log = self.paxos.log();
+        let (slot, government) = self.paxos.government();
+        View {
+            identity: Some(&self.identity),
+            generation: self.paxos.generation(),
+            promised: self.paxos.promised(),
+            trimmed: log.trimmed(),
+            decided: log.decided(),
+            last: log.last(),
+            leading: self.paxos.is_leading(),
+            leader: self.paxos.leader(),
+            government: Some((slot, government)),
+            state: Some(&self.state),
+            counters,
+        }
+    }
+
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        counters.elections = self.paxos.elections();
+        counters.outstanding = self.submitter.gauge();
+        counters.pipeline = self.paxos.pipeline_gauge();
+        counters.log = self.paxos.log_gauge();
+        if let Some(office) = &self.office {
+            counters.submissions = office.submissions.gauge();
+            counters.arrivals = office.arrivals.gauge();
+        }
+    }
+
+    pub(crate) fn check(&self) {
+        self.paxos.check();
+        assert_eq!(self.state.applied, self.paxos.log().decided(), "everything decided is applied");
+        assert_eq!(self.office.is_some(), self.paxos.is_leading().is_some(), "an office goes with the lead");
+    }
+}

@@ -1,0 +1,235 @@
+//! What a leader does beyond Paxos: takes submissions, lets newcomers in, watches health, changes the government.
+
+use crate::context::{Context, Recipient};
+use crate::envelope::Message;
+use crate::member::Member;
+use atoll_cluster::health::{Health, Patience};
+use atoll_cluster::message::{Ask, Message as ClusterMessage, Ping, Refusal, Welcome};
+use atoll_cluster::seats::{self, Sight};
+use atoll_cluster::snapshot::Snapshot;
+use atoll_cluster::{Standing, State};
+use atoll_types::{
+    Address, Body, Bounded, Bug, Edict, Government, Incarnation, Newcomer, NodeId, Slot, Submission, Why, planted,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+pub(crate) struct Office {
+    pub(crate) health: Health,
+    pub(crate) submissions: Bounded<Submission>,
+    pub(crate) arrivals: Bounded<Newcomer>,
+    /// Who is to go, and why.
+    departures: BTreeMap<NodeId, Why>,
+    edicts: Vec<Edict>,
+    /// The last edict proposed: until it is applied nothing new is concluded.
+    edicts_through: Slot,
+    /// Something changed that may call for another government.
+    pub(crate) look_again: bool,
+}
+
+impl Office {
+    pub(crate) fn new(context: &Context, state: &State) -> Office {
+        let (timing, limits) = (&context.config.timing, &context.config.limits);
+        let patience = Patience {
+            heartbeat: timing.heartbeat,
+            silence: timing.silence,
+            evidence: timing.evidence,
+            depart_after: timing.depart_after,
+            arrival: timing.arrival,
+        };
+        Office {
+            health: Health::new(context.now, patience, state),
+            submissions: Bounded::new(limits.submissions),
+            arrivals: Bounded::new(limits.arrivals),
+            departures: BTreeMap::new(),
+            edicts: Vec::new(),
+            edicts_through: Slot::ZERO,
+            look_again: true,
+        }
+    }
+}
+
+impl Member {
+    /// Takes a submission, from this node itself or from another, into the leader's queue.
+    pub(crate) fn on_submission(&mut self, context: &mut Context, submission: Submission, from: Option<Recipient>) {
+        let Some(office) = &mut self.office else { return };
+        let same = |other: &Submission| {
+            (other.node, other.cookie, other.sequence) == (submission.node, submission.cookie, submission.sequence)
+        };
+        if office.submissions.iter().any(same) {
+            return; // A retry that overtook its first try.
+        }
+        if office.submissions.push(submission).is_err()
+            && let Some(from) = from
+        {
+            let signature = self.signature();
+            context.refuse(&signature, from, Refusal::Busy);
+        }
+    }
+
+    /// Proposes what is waiting, as far as Paxos takes it. True if something was proposed.
+    pub(crate) fn serve(&mut self, context: &mut Context) -> bool {
+        let Some(office) = &mut self.office else { return false };
+        let mut proposed = false;
+        while self.paxos.can_propose()
+            && let Some(edict) = office.edicts.pop()
+        {
+            office.edicts_through = self.paxos.propose(context.now, Body::Edict(edict));
+            proposed = true;
+        }
+        if office.look_again && self.paxos.can_change_government() {
+            office.look_again = false;
+            if let Some(government) = self.wanted_government(context) {
+                self.paxos.propose_government(context.now, government);
+                return true;
+            }
+        }
+        let Some(office) = &mut self.office else { return proposed };
+        while self.paxos.can_propose()
+            && let Some(submission) = office.submissions.pop()
+        {
+            self.paxos.propose(context.now, Body::Submission(submission));
+            proposed = true;
+        }
+        proposed
+    }
+
+    /// The next change of government that is called for: first whoever has to go, then whoever wants in, then seats.
+    fn wanted_government(&mut self, context: &mut Context) -> Option<Government> {
+        let me = self.me();
+        let silent = self.paxos.silent_majority();
+        let office = self.office.as_mut()?;
+        let healthy: BTreeSet<NodeId> =
+            self.state.members.keys().copied().filter(|&node| office.health.is_healthy(context.now, node)).collect();
+        let sight = Sight { me, silent: &silent, healthy: &healthy };
+        while let Some((node, why)) = office.departures.pop_first() {
+            if let Some(government) = seats::without(&self.state, &sight, node, why) {
+                office.look_again = true;
+                return Some(government);
+            }
+        }
+        while let Some(newcomer) = office.arrivals.pop() {
+            let known = self.state.named(&newcomer.name).is_some() && !planted(Bug::NodeIdReused);
+            if !known {
+                office.look_again = true;
+                return Some(seats::with_arrival(&self.state, me, newcomer));
+            }
+        }
+        seats::improved(&self.state, &sight)
+    }
+
+    /// Once a heartbeat: whom to ask, who is absent or back, who has to go, how far the log may be trimmed.
+    pub(crate) fn judge(&mut self, context: &mut Context) {
+        let (me, decided) = (self.me(), self.paxos.log().decided());
+        let leaving = self.state.members.get(&me).is_some_and(|member| member.standing == Standing::Leaving);
+        let Some(office) = &mut self.office else { return };
+        self.paxos.set_floor(office.health.floor(me, decided, &self.state));
+        office.look_again = true;
+        let verdicts = office.health.judge(context.now, me, &self.state);
+        if office.edicts_through <= decided {
+            office.edicts = verdicts.edicts;
+            let supported = self.state.members.values().filter(|member| !member.is_absent());
+            if let Some(level) = supported.map(|member| member.level).min()
+                && level > self.state.level
+            {
+                office.edicts.push(Edict::Level(level));
+            }
+        }
+        office.departures.extend(verdicts.departures);
+        for node in verdicts.ask {
+            self.send(context, node, Message::Cluster(ClusterMessage::Ping(Ping)));
+        }
+        // A leader that is to go hands over first, and is removed by its successor.
+        let (_, government) = self.paxos.government();
+        if leaving && government.voter_count() > 1 && self.paxos.can_change_government() {
+            self.paxos.resign();
+        }
+    }
+
+    /// A blank process asks to be let in.
+    pub(crate) fn on_newcomer(&mut self, context: &mut Context, ask: Ask) {
+        let signature = self.signature();
+        let newcomer = ask.newcomer;
+        let asker = Recipient::at(newcomer.address.clone());
+        let now = context.now;
+        let Some(office) = &mut self.office else { return };
+        if newcomer.level < self.state.level {
+            return context.refuse(&signature, asker, Refusal::LevelTooLow);
+        }
+        // Where a blank process listens, nobody else does.
+        let here = |member: &&atoll_cluster::Member| {
+            member.address == newcomer.address && member.incarnation.cookie != newcomer.incarnation.cookie
+        };
+        let gone: Vec<(NodeId, Incarnation)> = self
+            .state
+            .members
+            .iter()
+            .filter(|(_, member)| here(member))
+            .map(|(&node, member)| (node, member.incarnation))
+            .collect();
+        for &(node, incarnation) in &gone {
+            office.health.on_dead(now, node, incarnation);
+        }
+        if let Some((node, member)) = self.state.named(&newcomer.name)
+            && !planted(Bug::NodeIdReused)
+        {
+            if member.incarnation.cookie == newcomer.incarnation.cookie {
+                return self.welcome(context, node); // A duplicate: it was named already.
+            }
+            let moved = member.address != newcomer.address;
+            if moved && office.health.is_alive(now, node) && !member.is_absent() {
+                let name = newcomer.name.clone();
+                return context.refuse(&signature, asker, Refusal::NameTaken { name });
+            }
+            if node == self.identity.node {
+                return; // Somebody took this leader's own address: it will find out.
+            }
+            office.departures.insert(node, Why::Replaced);
+            office.look_again = true;
+            return; // It asks again, and is let in once its name is free.
+        }
+        let waiting = |other: &Newcomer| other.incarnation == newcomer.incarnation;
+        if office.arrivals.iter().any(waiting) {
+            return;
+        }
+        office.look_again = true;
+        if office.arrivals.push(newcomer).is_err() {
+            context.refuse(&signature, asker, Refusal::Busy);
+        }
+    }
+
+    /// A government that names a newcomer is decided: make its snapshot, and tell it.
+    pub(crate) fn on_arrived(&mut self, context: &mut Context, _slot: Slot, node: NodeId) {
+        if self.state.government.is_voter(self.me()) {
+            self.keep_snapshot(context);
+        }
+        if self.office.is_some() {
+            self.welcome(context, node);
+        }
+    }
+
+    pub(crate) fn keep_snapshot(&mut self, context: &mut Context) {
+        let snapshot = Snapshot::make(&self.state);
+        let event = crate::door::Event::SnapshotMade { slot: snapshot.slot, digest: snapshot.digest() };
+        context.event(event);
+        self.keeper.keep(snapshot);
+    }
+
+    fn welcome(&mut self, context: &mut Context, node: NodeId) {
+        let Some(member) = self.state.members.get(&node).filter(|member| member.is_arriving()) else { return };
+        let holder = |voter: NodeId| -> Option<(NodeId, Address)> {
+            self.state.members.get(&voter).map(|member| (voter, member.address.clone()))
+        };
+        let welcome = Welcome {
+            cluster: self.state.cluster,
+            generation: self.paxos.generation(),
+            node,
+            cookie: member.incarnation.cookie,
+            slot: member.arrived,
+            holders: self.state.government.voters().filter_map(holder).collect(),
+        };
+        let to = Recipient::at(member.address.clone());
+        let signature = self.signature();
+        context.send_cluster(&signature, to, ClusterMessage::Welcome(welcome));
+    }
+}

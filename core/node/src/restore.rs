@@ -1,0 +1,103 @@
+//! What a disk's records add up to.
+
+use atoll_cluster::{State, snapshot};
+use atoll_paxos::Log;
+use atoll_types::{Ballot, Bug, Generation, Held, Identity, Record, Slot, planted};
+
+/// A node as its disk knows it.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) identity: Option<Identity>,
+    pub(crate) generation: Generation,
+    pub(crate) promised: Ballot,
+    /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
+    pub(crate) state: Option<State>,
+    pub(crate) log: Log,
+    decided: Slot,
+}
+
+impl Restored {
+    fn blank() -> Restored {
+        Restored {
+            identity: None,
+            generation: Generation::default(),
+            promised: Ballot::default(),
+            state: None,
+            log: Log::default(),
+            decided: Slot::ZERO,
+        }
+    }
+
+    pub(crate) fn from(records: Vec<Record>) -> Restored {
+        let mut restored = Restored::blank();
+        for record in records {
+            restored.take(record);
+        }
+        if planted(Bug::PromiseForgottenOnRestart) {
+            let last = restored.log.last();
+            restored.promised = restored.log.get(last).map_or(Ballot::default(), |held| held.ballot);
+        }
+        restored
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Identity(identity) => self.identity = Some(identity),
+            Record::Promised(ballot) => self.promise(ballot),
+            Record::Accepted { ballot, first, entries } => {
+                self.promise(ballot);
+                for (offset, entry) in entries.into_iter().enumerate() {
+                    self.hold(Slot(first.0 + offset as u64), Held { ballot, entry });
+                }
+            }
+            Record::Learned { first, entries } => {
+                for (offset, entry) in entries.into_iter().enumerate() {
+                    let slot = Slot(first.0 + offset as u64);
+                    self.hold(slot, Held { ballot: Ballot::default(), entry });
+                    self.decide(slot);
+                }
+            }
+            Record::Decided(slot) => self.decide(slot),
+            Record::Checkpoint(checkpoint) => {
+                let state = snapshot::open(checkpoint.snapshot.as_slice());
+                let time = state.as_ref().map_or_else(Default::default, |state| state.time);
+                self.generation = state.as_ref().map_or(self.generation, |state| state.generation);
+                self.state = state;
+                self.identity = Some(checkpoint.identity);
+                self.log = Log::after(checkpoint.slot, time);
+                self.promised = checkpoint.promised;
+                for (offset, held) in checkpoint.tail.into_iter().enumerate() {
+                    self.hold(Slot(checkpoint.slot.0 + 1 + offset as u64), held);
+                }
+                self.decide(checkpoint.decided);
+            }
+            Record::Fenced(generation) => {
+                let identity = self.identity.take();
+                *self = Restored { identity, generation, ..Restored::blank() };
+            }
+            Record::Blank => *self = Restored::blank(),
+        }
+    }
+
+    fn promise(&mut self, ballot: Ballot) {
+        self.promised = self.promised.max(ballot);
+        self.generation = self.generation.max(ballot.generation);
+        // A founder's log begins with its own first entry, after the empty state.
+        if self.state.is_none() && self.log.trimmed() == Slot::ZERO {
+            self.state = Some(State::new());
+        }
+    }
+
+    fn hold(&mut self, slot: Slot, held: Held) {
+        if slot > self.log.decided() && slot <= self.log.last().next() {
+            self.log.put(slot, held);
+        }
+    }
+
+    fn decide(&mut self, slot: Slot) {
+        self.decided = self.decided.max(slot);
+        while self.log.decided() < self.decided.min(self.log.last()) {
+            self.log.decide_next();
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! A leader: proposes, decides, replaces itself.
+//!
+//! ```text
+//!   Restoring ──▶ Inaugurating ──▶ Serving
+//!   what may be      its own        submissions and
+//!   decided          government     changes of government, one at a time
+//! ```
+//! A slot is decided when a majority of the voters of the government before it hold it in this ballot. A government this
+//! leader proposes also needs *all of its own majority*, and nothing is proposed beyond it until then: whoever is removed
+//! by it may vanish at that moment, and the log with them.
+
+use crate::election::Campaign;
+use crate::machine::{Action, Paxos, Role, Withheld};
+use crate::message::{Accept, Accepted, Message, Stand};
+use atoll_types::{Ballot, Body, Bug, Cause, Entry, Generation, Government, Held, NodeId, Record, Slot, Time, planted};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Has proposed again what it adopted, up to `through`.
+    Restoring {
+        through: Slot,
+    },
+    /// Has proposed its own government at `slot`.
+    Inaugurating {
+        slot: Slot,
+    },
+    Serving,
+}
+
+/// What the leader knows of a node it proposes to.
+#[derive(Debug)]
+struct Peer {
+    /// Holds all up to here in this ballot.
+    matched: Slot,
+    /// What to send next. matched < next.
+    next: Slot,
+    /// The decided mark it was told.
+    told: Slot,
+    answered: Time,
+    /// A gap that was filled since the last heartbeat.
+    filled: Option<Slot>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Leader {
+    pub(crate) ballot: Ballot,
+    pub(crate) stage: Stage,
+    pub(crate) beat: u64,
+    pub(crate) campaign: Campaign,
+    /// Set while an operator's recovery decides, by its own voice, what was accepted before.
+    pub(crate) recovering_until: Option<Slot>,
+    peers: BTreeMap<NodeId, Peer>,
+    /// This node's own vote, once its disk has it.
+    own: Slot,
+    /// Since when the own vote lags behind what is proposed.
+    own_lags: Option<Time>,
+    /// A government that is proposed and not in effect.
+    pending: Option<(Slot, Arc<Government>, Time)>,
+    /// The government before the present one. Only a planted bug looks at it.
+    before: Option<Arc<Government>>,
+}
+
+impl Leader {
+    pub(crate) fn new(now: Time, me: NodeId, campaign: Campaign) -> Leader {
+        let peer = |decided: Slot| Peer {
+            matched: Slot::ZERO,
+            next: decided.next(),
+            told: Slot::ZERO,
+            answered: now,
+            filled: None,
+        };
+        let others = campaign.promises.iter().filter(|&(&node, _)| node != me);
+        Leader {
+            ballot: campaign.ballot,
+            stage: Stage::Restoring { through: Slot::ZERO },
+            beat: 0,
+            peers: others.map(|(&node, promise)| (node, peer(promise.decided))).collect(),
+            recovering_until: None,
+            own: Slot::ZERO,
+            own_lags: None,
+            pending: None,
+            before: None,
+            campaign,
+        }
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.stage == Stage::Serving
+    }
+
+    pub(crate) fn feeds(&self, node: NodeId) -> bool {
+        self.peers.contains_key(&node)
+    }
+
+    pub(crate) fn start_afresh(&mut self, now: Time) {
+        self.peers.values_mut().for_each(|peer| peer.answered = now);
+        self.own_lags = None;
+        if let Some((_, _, since)) = &mut self.pending {
+            *since = now;
+        }
+    }
+
+    pub(crate) fn on_government(&mut self, slot: Slot, before: &Arc<Government>) {
+        if self.pending.as_ref().is_some_and(|(pending, _, _)| *pending == slot) {
+            self.pending = None;
+        }
+        self.before = Some(before.clone());
+    }
+
+    fn holds(&self, me: NodeId, node: NodeId, slot: Slot) -> bool {
+        if node == me { self.own >= slot } else { self.peers.get(&node).is_some_and(|peer| peer.matched >= slot) }
+    }
+
+    /// Is `slot`, the lowest that is open, decided?
+    fn decides(&self, me: NodeId, government: &Government, slot: Slot) -> bool {
+        let holds = |node| self.holds(me, node, slot);
+        let votes = government.voters().filter(|&voter| holds(voter)).count();
+        let enough = if planted(Bug::HalfDecides) {
+            votes * 2 >= government.voter_count()
+        } else {
+            votes >= government.quorum()
+        };
+        let removed_decide = (planted(Bug::DepartedStillVotes) || planted(Bug::BeyondUndecidedGovernment))
+            && self.before.as_ref().is_some_and(|before| before.is_majority(holds));
+        let in_effect = match &self.pending {
+            Some((pending, proposed, _)) if *pending == slot => {
+                planted(Bug::InEffectTooEarly)
+                    || planted(Bug::BeyondUndecidedGovernment)
+                    || proposed.majority.iter().all(|&node| holds(node))
+            }
+            Some(_) | None => true,
+        };
+        (enough || removed_decide) && in_effect
+    }
+}
+
+impl Paxos {
+    /// Leads a cluster of which this node is the only voter: a founding, or an operator's recovery.
+    pub fn lead_alone(&mut self, now: Time, generation: Generation, cause: Cause) {
+        self.now = now;
+        self.become_follower();
+        self.generation = generation;
+        let ballot = Ballot { generation, round: self.promised.round.max(self.highest.round) + 1, node: self.me };
+        let tail: Vec<Arc<Entry>> = self.log.tail(self.log.decided()).into_iter().map(|held| held.entry).collect();
+        // The last government in the tail, if there is one, names everybody; else the present one does.
+        let last = tail.iter().rev().find_map(|entry| match &entry.body {
+            Body::Government(government) => Some(government.nodes().collect::<BTreeSet<NodeId>>()),
+            Body::Noop | Body::Edict(_) | Body::Submission(_) => None,
+        });
+        let everybody = last.unwrap_or_else(|| self.government.nodes().collect());
+        self.promise(ballot);
+        self.run = (ballot, self.log.decided());
+        let alone = Government::of(&[self.me], everybody.iter().copied(), Cause::Elected);
+        self.government = Arc::new(alone);
+        let began_under = self.government.clone();
+        let campaign = Campaign { ballot, ordered: false, promises: BTreeMap::new(), began_under };
+        let mut leader = Leader::new(now, self.me, campaign);
+        leader.recovering_until = Some(Slot(self.log.decided().0 + tail.len() as u64 + 1));
+        (self.leader, self.beat) = (ballot, 0);
+        self.role = Role::Leader(Box::new(leader));
+        self.lay_tree();
+        self.propose_entries(tail);
+        self.inaugurate_with(Government::of(&[self.me], everybody.into_iter(), cause));
+        self.flush();
+    }
+
+    pub(crate) fn inaugurate_with(&mut self, government: Government) {
+        let slot = self.through(self.promised).next();
+        if let Role::Leader(leader) = &mut self.role {
+            leader.stage = Stage::Inaugurating { slot };
+        }
+        self.propose_government_entry(government);
+    }
+
+    /// Slots proposed and not decided.
+    pub(crate) fn open(&self) -> usize {
+        match &self.role {
+            Role::Leader(leader) => self.through(leader.ballot).above(self.log.decided()) as usize,
+            Role::Follower | Role::Canvassing { .. } | Role::Preparing(_) => 0,
+        }
+    }
+
+    /// May an entry be proposed now?
+    pub fn can_propose(&self) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        let serving = match leader.stage {
+            Stage::Serving => true,
+            Stage::Inaugurating { .. } => planted(Bug::ServeBeforeOwnGovernment),
+            Stage::Restoring { .. } => false,
+        };
+        let settled = leader.pending.is_none()
+            || planted(Bug::BeyondUndecidedGovernment)
+            || planted(Bug::ServeBeforeOwnGovernment);
+        serving && settled && self.open() < self.settings.pipeline
+    }
+
+    /// May a change of government be proposed now?
+    pub fn can_change_government(&self) -> bool {
+        matches!(&self.role, Role::Leader(leader) if leader.is_serving() && leader.pending.is_none())
+    }
+
+    /// Proposes an entry and tells its slot. Nothing is sent before `flush`, so that many share a message.
+    pub fn propose(&mut self, now: Time, body: Body) -> Slot {
+        self.now = now;
+        assert!(self.can_propose(), "the caller asks first");
+        self.propose_entry(body)
+    }
+
+    pub fn propose_government(&mut self, now: Time, government: Government) {
+        self.now = now;
+        assert!(self.can_change_government(), "the caller asks first");
+        self.propose_government_entry(government);
+        self.flush();
+    }
+
+    fn propose_government_entry(&mut self, government: Government) {
+        government.check();
+        let slot = self.propose_entry(Body::Government(government.clone()));
+        let (now, decided) = (self.now, self.log.decided());
+        let Role::Leader(leader) = &mut self.role else { return };
+        for &node in government.majority.iter().filter(|&&node| node != self.me) {
+            leader.peers.entry(node).or_insert(Peer {
+                matched: Slot::ZERO,
+                next: decided.next(),
+                told: Slot::ZERO,
+                answered: now,
+                filled: None,
+            });
+        }
+        leader.pending = Some((slot, Arc::new(government), now));
+    }
+
+    fn propose_entry(&mut self, body: Body) -> Slot {
+        let entry = Entry { time: self.now.max(self.log.time()), leader: self.me, body };
+        self.propose_entries(vec![Arc::new(entry)]);
+        self.run.1
+    }
+
+    /// Takes entries into the own log, in the own ballot, after what is proposed already.
+    pub(crate) fn propose_entries(&mut self, entries: Vec<Arc<Entry>>) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        let ballot = leader.ballot;
+        leader.own_lags.get_or_insert(self.now);
+        if entries.is_empty() {
+            return;
+        }
+        let first = self.through(ballot).next();
+        for (offset, entry) in entries.iter().enumerate() {
+            let slot = Slot(first.0 + offset as u64);
+            self.log.put(slot, Held { ballot, entry: entry.clone() });
+            self.run = (ballot, slot);
+        }
+        self.open_at_most = self.open_at_most.max(self.open());
+        self.persist(Record::Accepted { ballot, first, entries });
+        let through = self.run.1;
+        self.withhold(Withheld::Own { ballot, through });
+    }
+
+    pub(crate) fn on_own_vote(&mut self, ballot: Ballot, through: Slot) {
+        let proposed = self.run.1;
+        if let Role::Leader(leader) = &mut self.role
+            && leader.ballot == ballot
+        {
+            leader.own = leader.own.max(through);
+            if leader.own >= proposed {
+                leader.own_lags = None;
+            }
+            self.try_decide();
+        }
+    }
+
+    pub(crate) fn on_accepted(&mut self, from: NodeId, accepted: Accepted) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        if accepted.ballot != leader.ballot {
+            return;
+        }
+        let Some(peer) = leader.peers.get_mut(&from) else { return };
+        peer.answered = self.now;
+        if accepted.through > peer.matched {
+            peer.matched = accepted.through;
+            peer.next = peer.next.max(accepted.through.next());
+            self.try_decide();
+        }
+    }
+
+    /// A peer lacks what precedes the entries it was sent.
+    pub(crate) fn on_gap(&mut self, from: NodeId, through: Slot) {
+        let trimmed = self.log.trimmed();
+        let Role::Leader(leader) = &mut self.role else { return };
+        let Some(peer) = leader.peers.get_mut(&from) else { return };
+        peer.answered = self.now;
+        if peer.filled == Some(through) || through < peer.matched {
+            return;
+        }
+        peer.filled = Some(through);
+        if through < trimmed {
+            return self.actions.push_back(Action::TooOld { node: from });
+        }
+        peer.next = through.next();
+        peer.told = Slot::ZERO;
+    }
+
+    fn try_decide(&mut self) {
+        loop {
+            let Role::Leader(leader) = &self.role else { return };
+            let slot = self.log.decided().next();
+            if slot > self.through(leader.ballot) || !leader.decides(self.me, &self.government, slot) {
+                break;
+            }
+            self.decide_through(slot);
+        }
+        self.on_progress();
+    }
+
+    /// After a decision: on to the next stage, if it was the last of this one.
+    fn on_progress(&mut self) {
+        let decided = self.log.decided();
+        let Role::Leader(leader) = &mut self.role else { return };
+        if leader.recovering_until.is_some_and(|until| until <= decided) {
+            leader.recovering_until = None;
+        }
+        match leader.stage {
+            Stage::Restoring { through } if through <= decided => self.advance(),
+            Stage::Inaugurating { slot } if slot <= decided => {
+                leader.stage = Stage::Serving;
+                let ballot = leader.ballot;
+                self.lay_tree();
+                self.actions.push_back(Action::Leading { ballot, slot });
+            }
+            Stage::Restoring { .. } | Stage::Inaugurating { .. } => {}
+            Stage::Serving => self.retire_peers(),
+        }
+    }
+
+    /// Proposals go to the majority only. Who left it is fed by the tree from now on.
+    fn retire_peers(&mut self) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        let pending = leader.pending.as_ref().map(|(_, government, _)| government.clone());
+        let government = self.government.clone();
+        let before = leader
+            .before
+            .clone()
+            .filter(|_| planted(Bug::DepartedStillVotes) || planted(Bug::BeyondUndecidedGovernment));
+        leader.peers.retain(|node, _| {
+            let proposed_to = |government: &Arc<Government>| government.majority.contains(node);
+            proposed_to(&government)
+                || pending.as_ref().is_some_and(proposed_to)
+                || before.as_ref().is_some_and(proposed_to)
+        });
+        for &node in government.majority.iter().filter(|&&node| node != self.me) {
+            debug_assert!(leader.peers.contains_key(&node), "a majority member that was never proposed to");
+        }
+    }
+
+    /// Sends whatever is new: entries and the decided mark to the majority, decided entries down the tree.
+    pub fn flush(&mut self) {
+        let decided = self.log.decided();
+        if let Role::Leader(leader) = &self.role {
+            let last = self.through(leader.ballot);
+            let due: Vec<NodeId> = leader
+                .peers
+                .iter()
+                .filter(|(_, peer)| peer.next <= last || peer.told < decided)
+                .map(|(&node, _)| node)
+                .collect();
+            due.into_iter().for_each(|node| self.send_accept(node));
+        }
+        self.feed_children(false);
+    }
+
+    fn send_accept(&mut self, node: NodeId) {
+        let decided = self.log.decided();
+        let (trimmed, floor) = (self.log.trimmed(), self.floor);
+        let Role::Leader(leader) = &mut self.role else { return };
+        let last = if self.run.0 == leader.ballot { self.run.1.max(decided) } else { decided };
+        let Some(peer) = leader.peers.get_mut(&node) else { return };
+        // What is trimmed cannot be sent: the gap it leaves tells the peer, and its answer gets it a snapshot.
+        let previous = peer.next.previous().max(trimmed);
+        let entries = self.log.entries(previous, last, self.settings.pipeline);
+        peer.next = Slot(previous.0 + entries.len() as u64 + 1);
+        peer.told = decided;
+        let accept = Accept { ballot: leader.ballot, beat: leader.beat, previous, entries, decided, floor };
+        self.send(node, Message::Accept(accept));
+    }
+
+    pub(crate) fn on_leader_tick(&mut self) {
+        let patience = self.settings.election * 2;
+        let Role::Leader(leader) = &mut self.role else { return };
+        leader.beat += 1;
+        leader.peers.values_mut().for_each(|peer| peer.filled = None);
+        let peers: Vec<NodeId> = leader.peers.keys().copied().collect();
+        let stuck = leader.pending.as_ref().is_some_and(|(_, _, since)| self.now.since(*since) > patience);
+        let cut_off = leader.is_serving()
+            && self
+                .government
+                .majority
+                .iter()
+                .any(|node| leader.peers.get(node).is_some_and(|peer| self.now.since(peer.answered) > patience));
+        let disk_hangs = leader.own_lags.is_some_and(|since| self.now.since(since) > patience);
+        let serving = leader.is_serving();
+        for node in peers {
+            self.send_accept(node);
+        }
+        self.feed_children(true);
+        if disk_hangs {
+            self.resign();
+        } else if cut_off {
+            // It cannot decide, and as long as it is heard nobody else may try.
+            self.become_follower();
+        } else if stuck && serving {
+            // The only way past a government that cannot take effect is a new ballot.
+            self.stand(false);
+        } else if !serving {
+            self.on_campaign_tick();
+        }
+    }
+
+    /// Members of the majority that have not answered for `replace`.
+    pub fn silent_majority(&self) -> Vec<NodeId> {
+        let Role::Leader(leader) = &self.role else { return Vec::new() };
+        let silent = |node: &&NodeId| {
+            leader.peers.get(node).is_some_and(|peer| self.now.since(peer.answered) > self.settings.replace)
+        };
+        self.government.majority.iter().filter(silent).copied().collect()
+    }
+
+    /// Did `node`, a member of the majority, answer within `replace`?
+    pub fn answers(&self, node: NodeId) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        leader.peers.get(&node).is_some_and(|peer| self.now.since(peer.answered) <= self.settings.replace)
+    }
+
+    /// Hands the lead to the member of the majority that holds most.
+    pub fn resign(&mut self) {
+        let Role::Leader(leader) = &self.role else { return };
+        let ballot = leader.ballot;
+        let voters = leader.peers.iter().filter(|(node, _)| self.government.is_voter(**node));
+        let heir = voters.max_by_key(|(_, peer)| (peer.answered, peer.matched)).map(|(&node, _)| node);
+        self.become_follower();
+        // Time for the heir: this node does not stand again before it.
+        self.election_due = self.now + self.settings.election * 3;
+        if let Some(heir) = heir {
+            self.send(heir, Message::Stand(Stand { ballot }));
+        }
+    }
+}

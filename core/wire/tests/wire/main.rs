@@ -1,0 +1,7 @@
+//! The bytes of the core, from outside: what is written is read again, and nothing else is.
+
+mod arbitrary;
+mod messages;
+mod recordings;
+mod records;
+mod samples;

@@ -1,0 +1,226 @@
+//! One of everything that is ever encoded. A new variant belongs here as well.
+
+use atoll_cluster::message as cluster;
+use atoll_node::{Config, Envelope, Input, Limits, Message, Order, Timing};
+use atoll_paxos::message as paxos;
+use atoll_types::{
+    Address, Ballot, Body, Cause, Checkpoint, ClusterId, Cookie, Edict, Entry, Generation, Government, Held, Identity,
+    Incarnation, JournalSeq, Level, Newcomer, NodeId, Payload, Record, Request, Sequence, Slot, Submission, Time, Why,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+const INCARNATION: Incarnation = Incarnation { life: 2, cookie: Cookie(0xfeed_beef_feed_beef) };
+const GENERATION: Generation = Generation { number: 1, by: NodeId(3) };
+const BALLOT: Ballot = Ballot { generation: GENERATION, round: 300, node: NodeId(2) };
+const CLUSTER: ClusterId = ClusterId(u64::MAX);
+
+fn newcomer() -> Newcomer {
+    Newcomer {
+        node: NodeId(4),
+        name: "n4".into(),
+        address: "10.0.0.4:7000".into(),
+        incarnation: INCARNATION,
+        zone: "zürich".into(),
+        weight: 7,
+        level: Level(1),
+        durable: true,
+    }
+}
+
+pub(crate) fn government(cause: Cause) -> Government {
+    Government {
+        majority: vec![NodeId(1), NodeId(2)],
+        minority: vec![NodeId(3)],
+        learners: (4..300).map(NodeId).collect(),
+        cause,
+    }
+}
+
+fn submission(request: Request) -> Submission {
+    Submission { node: NodeId(1), cookie: Cookie(9), sequence: Sequence(5), floor: Sequence(3), request }
+}
+
+pub(crate) fn entries() -> Vec<Arc<Entry>> {
+    let payload = Payload::from(&b"bytes"[..]);
+    let causes = [
+        Cause::Founded { cluster: CLUSTER, founder: newcomer(), alone: true },
+        Cause::Elected,
+        Cause::Arrived(newcomer()),
+        Cause::Departed { node: NodeId(5), why: Why::AbsentTooLong },
+        Cause::Seated,
+        Cause::Rearranged,
+        Cause::Recovered { generation: GENERATION },
+    ];
+    let edicts = [
+        Edict::Absent { node: NodeId(1), incarnation: INCARNATION, why: Why::Silent },
+        Edict::Present { node: NodeId(1), incarnation: INCARNATION },
+        Edict::Restarted { node: NodeId(1), incarnation: INCARNATION, address: "a:1".into(), level: Level(2) },
+        Edict::Level(Level(3)),
+    ];
+    let requests = [
+        Request::User(payload.clone()),
+        Request::Acclimated,
+        Request::Broadcast(Payload::default()),
+        Request::Answer { barrier: Slot(4), answer: payload },
+        Request::Depart { node: NodeId(2) },
+    ];
+    let bodies = std::iter::once(Body::Noop)
+        .chain(causes.map(|cause| Body::Government(government(cause))))
+        .chain(edicts.map(Body::Edict))
+        .chain(requests.map(|request| Body::Submission(submission(request))));
+    bodies.map(|body| Arc::new(Entry { time: Time(1_000_000), leader: NodeId(1), body })).collect()
+}
+
+fn held() -> Vec<Held> {
+    entries().into_iter().map(|entry| Held { ballot: BALLOT, entry }).collect()
+}
+
+fn paxos_messages() -> Vec<paxos::Message> {
+    use paxos::*;
+    let refused = |refusal| Message::Refused(Refused { ballot: BALLOT, refusal });
+    vec![
+        Message::Canvass(Canvass { ballot: BALLOT, decided: Slot(7) }),
+        Message::Support(Support { ballot: BALLOT }),
+        Message::Prepare(Prepare { ballot: BALLOT, decided: Slot(7), ordered: true }),
+        Message::Promise(Promise { ballot: BALLOT, decided: Slot(7), first: Slot(8), held: held() }),
+        Message::Accept(Accept {
+            ballot: BALLOT,
+            beat: 12,
+            previous: Slot(7),
+            entries: entries(),
+            decided: Slot(6),
+            floor: Slot(2),
+        }),
+        Message::Accepted(Accepted { ballot: BALLOT, beat: 12, through: Slot(9) }),
+        Message::Learn(Learn {
+            ballot: BALLOT,
+            beat: 13,
+            previous: Slot(0),
+            entries: entries(),
+            decided: Slot(u64::MAX),
+            floor: Slot(0),
+        }),
+        Message::Missing(Missing { position: Slot(1) }),
+        Message::Stand(Stand { ballot: BALLOT }),
+        refused(Refusal::Promised(BALLOT)),
+        refused(Refusal::LeaderAlive { ballot: BALLOT, leader: NodeId(2) }),
+        refused(Refusal::Gap { through: Slot(3) }),
+    ]
+}
+
+fn cluster_messages() -> Vec<cluster::Message> {
+    use cluster::*;
+    let sighting = Sighting { node: NodeId(2), incarnation: INCARNATION, position: Slot(4) };
+    let refusals = [
+        Refusal::OtherCluster { cluster: CLUSTER },
+        Refusal::OldGeneration { generation: GENERATION },
+        Refusal::OldIncarnation { known: INCARNATION },
+        Refusal::NotMe { incarnation: INCARNATION },
+        Refusal::Blank,
+        Refusal::NameTaken { name: "n1".into() },
+        Refusal::LevelTooLow,
+        Refusal::Busy,
+    ];
+    let mut messages = vec![
+        Message::Ask(Ask { newcomer: newcomer(), founders: vec!["n1".into(), "n2".into()] }),
+        Message::Standing(Standing { name: "n1".into(), cluster: ClusterId::NONE, founders: vec![] }),
+        Message::Welcome(Welcome {
+            cluster: CLUSTER,
+            generation: GENERATION,
+            node: NodeId(4),
+            cookie: Cookie(1),
+            slot: Slot(20),
+            holders: vec![(NodeId(1), Address::from("a:1"))],
+        }),
+        Message::Fetch(Fetch { slot: Slot(20), offset: 1 << 40 }),
+        Message::Chunk(Chunk {
+            slot: Slot(20),
+            length: 3000,
+            checksum: 0xdead_beef,
+            offset: 1000,
+            bytes: vec![0xab; 2000].into(),
+        }),
+        Message::NoSnapshot(NoSnapshot { slot: Slot(20) }),
+        Message::Offer(Offer { slot: Slot(20) }),
+        Message::Report(Report {
+            position: Slot(4),
+            sightings: vec![sighting; 3],
+            dead: vec![(NodeId(6), INCARNATION)],
+            level: Level(2),
+        }),
+        Message::Ping(Ping),
+        Message::Pong(Pong { position: Slot(4) }),
+        Message::Submit(Submit { submission: submission(Request::Acclimated) }),
+        Message::Departed(Departed { node: NodeId(5), incarnation: INCARNATION, at: Slot(19) }),
+    ];
+    messages.extend(refusals.map(|refusal| Message::Refused(Refused { refusal })));
+    messages
+}
+
+pub(crate) fn envelopes() -> Vec<Envelope> {
+    let envelope = |message| Envelope {
+        cluster: CLUSTER,
+        generation: GENERATION,
+        from: NodeId(1),
+        incarnation: INCARNATION,
+        to: NodeId(2),
+        to_cookie: Cookie(77),
+        message,
+    };
+    let paxos = paxos_messages().into_iter().map(Message::Paxos);
+    let cluster = cluster_messages().into_iter().map(Message::Cluster);
+    paxos.chain(cluster).map(envelope).collect()
+}
+
+pub(crate) fn records() -> Vec<Record> {
+    let identity = Identity { cluster: CLUSTER, node: NodeId(1), incarnation: INCARNATION };
+    vec![
+        Record::Identity(identity.clone()),
+        Record::Promised(BALLOT),
+        Record::Accepted { ballot: BALLOT, first: Slot(3), entries: entries() },
+        Record::Learned { first: Slot(3), entries: entries() },
+        Record::Decided(Slot(9)),
+        Record::Checkpoint(Checkpoint {
+            identity,
+            promised: BALLOT,
+            snapshot: vec![7; 500].into(),
+            slot: Slot(5),
+            decided: Slot(6),
+            tail: held(),
+        }),
+        Record::Fenced(GENERATION),
+        Record::Blank,
+    ]
+}
+
+pub(crate) fn inputs() -> Vec<Input> {
+    let mut inputs = vec![
+        Input::Wake,
+        Input::Persisted(JournalSeq(3)),
+        Input::ConnectionRefused { address: "a:2".into() },
+        Input::Submit { ticket: 1, payload: vec![1; 9].into() },
+        Input::Broadcast { ticket: 2, payload: vec![2; 9].into() },
+        Input::Answer { barrier: Slot(2), answer: Payload::default() },
+        Input::Operator { ticket: 3, order: Order::Depart(NodeId(9)) },
+        Input::Operator { ticket: 4, order: Order::Recover },
+    ];
+    inputs.extend(envelopes().into_iter().map(|envelope| Input::Message { from: "a:3".into(), envelope }));
+    inputs
+}
+
+/// A node that founds a cluster alone, and soon.
+pub(crate) fn config() -> Config {
+    Config {
+        name: "n1".into(),
+        address: "a:1".into(),
+        zone: "z".into(),
+        weight: 1,
+        join: vec![],
+        bootstrap: vec!["n1".into()],
+        durable: true,
+        level: Level(1),
+        timing: Timing { retry: Duration::from_millis(2), ..Timing::default() },
+        limits: Limits::default(),
+    }
+}

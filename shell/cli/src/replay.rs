@@ -1,0 +1,166 @@
+//! `atoll replay`: runs a recording again and tells the first step that had another result.
+//!
+//! Not here: the comparison (`atoll_wire::replay`), how inputs and outputs read to a person (`describe`).
+
+use crate::Outcome;
+use crate::describe;
+use crate::report::panic_message;
+use anyhow::Context;
+use atoll_node::Output;
+use atoll_types::Time;
+use atoll_wire::{Difference, Replay, Step};
+use clap::Args;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A recording, for example one that `atoll sim --record DIR` wrote
+    file: PathBuf,
+    /// Stops before the first input after this time, in seconds of the node's own clock, as --step prints them
+    #[arg(long, value_name = "SECONDS", value_parser = time)]
+    until: Option<Time>,
+    /// Prints each input and what came of it
+    #[arg(long)]
+    step: bool,
+}
+
+/// Digit by digit: a time of today has more digits than a floating-point number holds exactly.
+fn time(text: &str) -> Result<Time, String> {
+    let wrong = || format!("`{text}` is not a time in seconds, for example 31.2");
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if !is_number(seconds) || !is_number(fraction) || fraction.len() > 6 {
+        return Err(wrong());
+    }
+    let micros: u64 = format!("{fraction:0<6}").parse().map_err(|_| wrong())?;
+    let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
+    seconds.checked_mul(1_000_000).and_then(|whole| whole.checked_add(micros)).map(Time).ok_or_else(wrong)
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+struct Progress {
+    steps: u64,
+    compared: u64,
+    last: Time,
+    /// The last step of the recording does not tell what came of it.
+    unfinished: bool,
+    /// `--until` ended the replay before the recording's end.
+    stopped: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let file = arguments.file.display();
+    let bytes = fs::read(&arguments.file).with_context(|| format!("could not read {file}"))?;
+    let mut replay = Replay::open(&bytes).with_context(|| format!("{file} cannot be replayed"))?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let header = replay.header();
+    let (name, address, build) = (&header.config.name, &header.config.address, &header.build);
+    writeln!(out, "recording of {name} at {address}, begun at {}, by version {build}", header.now)?;
+    let mut progress = Progress { last: header.now, ..Progress::default() };
+    let outcome = go(&mut replay, arguments, &mut progress, &mut out)?;
+    conclude(&replay, &progress, outcome, &mut out)?;
+    out.flush()?;
+    Ok(outcome)
+}
+
+/// Steps until the end, `--until`, or the first difference.
+fn go(
+    replay: &mut Replay,
+    arguments: &Arguments,
+    progress: &mut Progress,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    loop {
+        let next = replay.ahead().next().map(|(now, input)| (now, describe::step(input)));
+        let Some((now, input)) = next else { break };
+        if arguments.until.is_some_and(|until| now > until) {
+            progress.stopped = true;
+            break;
+        }
+        let heading = format!("step {}  {now}  {input}", progress.steps);
+        if arguments.step {
+            writeln!(out, "{heading}")?;
+            // Before the step: a node that fails in it must not take with it what it failed at.
+            out.flush()?;
+        }
+        match panic::catch_unwind(AssertUnwindSafe(|| replay.step())) {
+            Ok(Ok(Some(Step { now, outputs, compared, .. }))) => {
+                progress.steps += 1;
+                progress.compared += u64::from(compared);
+                progress.last = now;
+                progress.unfinished = !compared;
+                if arguments.step {
+                    tell_outputs(&outputs, out)?;
+                }
+            }
+            Ok(Ok(None)) => break,
+            Ok(Err(difference)) => {
+                tell_difference(&difference, &heading, arguments.step, out)?;
+                return Ok(Outcome::Failed);
+            }
+            Err(payload) => {
+                let message = panic_message(&*payload);
+                writeln!(out, "FAILED in step {}, at {now}: {message}", progress.steps)?;
+                if !arguments.step {
+                    writeln!(out, "{heading}")?;
+                }
+                return Ok(Outcome::Failed);
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn tell_outputs(outputs: &[Output], out: &mut impl Write) -> io::Result<()> {
+    for output in outputs {
+        writeln!(out, "    {}", describe::output(output))?;
+    }
+    Ok(())
+}
+
+fn tell_difference(difference: &Difference, heading: &str, told: bool, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "DIFFERENCE in {difference}")?;
+    if !told {
+        writeln!(out, "{heading}")?;
+    }
+    writeln!(out, "  the replay gave {} outputs:", difference.outputs.len())?;
+    tell_outputs(&difference.outputs, out)
+}
+
+fn conclude(replay: &Replay, progress: &Progress, outcome: Outcome, out: &mut impl Write) -> io::Result<()> {
+    let Progress { steps, compared, last, unfinished, stopped } = progress;
+    writeln!(out, "replayed {steps} steps, up to {last}; compared the digests of {compared}")?;
+    match outcome {
+        Outcome::Failed => return Ok(()),
+        Outcome::Done => {}
+    }
+    if *stopped {
+        return writeln!(out, "stopped there: the recording goes on");
+    }
+    if let Some(byte) = replay.cut() {
+        writeln!(out, "the recording is cut off at byte {byte}: what followed is not known")?;
+    }
+    if *unfinished {
+        writeln!(out, "the recording does not tell what came of its last step, so that was not compared")?;
+    }
+    writeln!(out, "no difference")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_to_the_microsecond() {
+        assert_eq!(time("31"), Ok(Time(31_000_000)));
+        assert_eq!(time("31.2"), Ok(Time(31_200_000)));
+        assert_eq!(time("1763251234.204117"), Ok(Time(1_763_251_234_204_117)));
+        for text in ["", ".5", "1.", "-1", "1.2345678", "1e3", "99999999999999999999"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A disk: the journal of one host as bytes, and how much of it is safe.
+//!
+//! ```text
+//!   safe, survives a crash │ written, a sync is under way │ written since
+//!                          safe                           syncing          end
+//! ```
+//! A sync covers what was written before it began. A crash leaves what is safe, and of the rest nothing or a part that
+//! may end inside a record.
+//!
+//! Not here: what the records mean (`check/ledger.rs`).
+
+use crate::clock::Moment;
+use crate::plan::DiskPlan;
+use atoll_types::{JournalSeq, Record, Rng};
+use atoll_wire::record;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What one finished sync made safe.
+#[derive(Debug)]
+pub(crate) struct Synced {
+    pub(crate) through: JournalSeq,
+    pub(crate) records: Vec<Record>,
+}
+
+#[derive(Debug)]
+struct Written {
+    seq: JournalSeq,
+    record: Record,
+    begin: usize,
+    end: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    plan: DiskPlan,
+    rng: Rng,
+    bytes: Vec<u8>,
+    safe: usize,
+    /// How much the sync under way will make safe.
+    syncing: Option<usize>,
+    unsafe_records: VecDeque<Written>,
+    /// How many records are safe: as many a scan must find.
+    safe_records: usize,
+    slow_until: Moment,
+}
+
+impl Disk {
+    pub(crate) fn new(rng: Rng, plan: DiskPlan) -> Disk {
+        Disk {
+            plan,
+            rng,
+            bytes: Vec::new(),
+            safe: 0,
+            syncing: None,
+            unsafe_records: VecDeque::new(),
+            safe_records: 0,
+            slow_until: Moment(0),
+        }
+    }
+
+    pub(crate) fn write(&mut self, seq: JournalSeq, record: Record) {
+        let begin = self.bytes.len();
+        record::encode(seq, &record, &mut self.bytes);
+        self.unsafe_records.push_back(Written { seq, record, begin, end: self.bytes.len() });
+    }
+
+    /// Begins a sync if there is something to make safe and none is under way. Gives the moment it will be done.
+    pub(crate) fn begin_sync(&mut self, now: Moment) -> Option<Moment> {
+        if self.syncing.is_some() || self.unsafe_records.is_empty() {
+            return None;
+        }
+        self.syncing = Some(self.bytes.len());
+        let (low, high) = self.plan.sync;
+        let mut span = self.rng.between(low, high.max(low + Duration::from_micros(1)));
+        if now < self.slow_until {
+            span += self.rng.between(Duration::from_millis(50), Duration::from_millis(500));
+        }
+        Some(now.after(span))
+    }
+
+    pub(crate) fn slow(&mut self, until: Moment) {
+        self.slow_until = self.slow_until.max(until);
+    }
+
+    pub(crate) fn finish_sync(&mut self) -> Option<Synced> {
+        let covered = self.syncing.take()?;
+        self.safe = covered;
+        self.settle(covered)
+    }
+
+    /// Gives the records that end at or before `covered`, and drops the bytes that a checkpoint stands for.
+    fn settle(&mut self, covered: usize) -> Option<Synced> {
+        let mut records = Vec::new();
+        let mut through = None;
+        let mut obsolete = 0;
+        while self.unsafe_records.front().is_some_and(|written| written.end <= covered) {
+            let Some(written) = self.unsafe_records.pop_front() else { break };
+            through = Some(written.seq);
+            self.safe_records += 1;
+            if stands_alone(&written.record) {
+                obsolete = written.begin;
+                self.safe_records = 1;
+            }
+            records.push(written.record);
+        }
+        if obsolete > 0 {
+            self.drop_before(obsolete);
+        }
+        through.map(|through| Synced { through, records })
+    }
+
+    fn drop_before(&mut self, obsolete: usize) {
+        self.bytes.drain(..obsolete);
+        self.safe -= obsolete;
+        if let Some(syncing) = &mut self.syncing {
+            *syncing -= obsolete;
+        }
+        for written in &mut self.unsafe_records {
+            written.begin -= obsolete;
+            written.end -= obsolete;
+        }
+    }
+
+    /// The process is gone. Gives the records that were not safe and survived nevertheless.
+    pub(crate) fn crash(&mut self) -> Vec<Record> {
+        self.syncing = None;
+        let tail = self.bytes.len() - self.safe;
+        let kept = if self.plan.torn && tail > 0 { self.rng.below(tail as u64 + 1) as usize } else { 0 };
+        self.bytes.truncate(self.safe + kept);
+        let whole = self.bytes.len();
+        // A torn write may also leave bytes that were never written.
+        if kept > 0 && self.rng.one_in(3) {
+            let last = self.unsafe_records.iter().rev().find(|written| written.begin < whole);
+            if let Some(written) = last.filter(|written| written.end > whole) {
+                let place = written.begin + self.rng.below((whole - written.begin) as u64) as usize;
+                self.bytes[place] ^= 1 << self.rng.below(8);
+            }
+        }
+        let survived = self.settle(whole).map_or_else(Vec::new, |synced| synced.records);
+        self.unsafe_records.clear();
+        survived
+    }
+
+    /// What the next life finds. `Err`: the journal cannot be read as far as it was safe.
+    pub(crate) fn recover(&mut self) -> Result<Vec<Record>, String> {
+        let scan = record::scan(&self.bytes);
+        if scan.end < self.safe.min(self.bytes.len()) {
+            return Err(format!("safe up to byte {}, read up to {}: {:?}", self.safe, scan.end, scan.tail));
+        }
+        if scan.records.len() != self.safe_records {
+            return Err(format!(
+                "{} records were kept, {} read: {:?}",
+                self.safe_records,
+                scan.records.len(),
+                scan.tail
+            ));
+        }
+        self.bytes.truncate(scan.end);
+        self.safe = scan.end;
+        Ok(scan.records.into_iter().map(|(_, record)| record).collect())
+    }
+
+    pub(crate) fn wipe(&mut self) {
+        self.bytes.clear();
+        self.safe = 0;
+        self.syncing = None;
+        self.unsafe_records.clear();
+        self.safe_records = 0;
+    }
+}
+
+/// Does the record stand for everything before it?
+fn stands_alone(record: &Record) -> bool {
+    match record {
+        Record::Checkpoint(_) | Record::Blank => true,
+        Record::Identity(_)
+        | Record::Promised(_)
+        | Record::Accepted { .. }
+        | Record::Learned { .. }
+        | Record::Decided(_)
+        | Record::Fenced(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::{Ballot, Slot};
+
+    fn disk(torn: bool, seed: u64) -> Disk {
+        let sync = (Duration::from_millis(1), Duration::from_millis(2));
+        Disk::new(Rng::new(seed), DiskPlan { sync, torn })
+    }
+
+    #[test]
+    fn a_crash_loses_what_was_not_synced() {
+        let mut disk = disk(false, 1);
+        disk.write(JournalSeq(1), Record::Decided(Slot(1)));
+        assert!(disk.begin_sync(Moment(0)).is_some());
+        disk.write(JournalSeq(2), Record::Decided(Slot(2)));
+        assert_eq!(disk.finish_sync().map(|synced| synced.through), Some(JournalSeq(1)));
+        assert!(disk.crash().is_empty());
+        assert_eq!(disk.recover(), Ok(vec![Record::Decided(Slot(1))]));
+    }
+
+    #[test]
+    fn a_blank_that_is_safe_stands_for_all_before_it() {
+        let mut disk = disk(false, 1);
+        disk.write(JournalSeq(1), Record::Promised(Ballot::default()));
+        disk.write(JournalSeq(2), Record::Blank);
+        disk.begin_sync(Moment(0));
+        disk.write(JournalSeq(3), Record::Decided(Slot(3)));
+        disk.finish_sync();
+        disk.begin_sync(Moment(0));
+        disk.finish_sync();
+        disk.crash();
+        assert_eq!(disk.recover(), Ok(vec![Record::Blank, Record::Decided(Slot(3))]));
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_to_whole_records_and_those_are_told() {
+        for seed in 0..200 {
+            let mut disk = disk(true, seed);
+            (1..4).for_each(|seq| disk.write(JournalSeq(seq), Record::Decided(Slot(seq))));
+            disk.begin_sync(Moment(0));
+            disk.finish_sync();
+            (4..9).for_each(|seq| disk.write(JournalSeq(seq), Record::Decided(Slot(seq))));
+            let survived = disk.crash();
+            let records = disk.recover().expect("what is safe can be read");
+            assert_eq!(records.len(), 3 + survived.len());
+            assert_eq!(records[3..], survived[..]);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Between the core and its host: gives it an input, takes what it wants done, and does it.
+//!
+//! Not here: what happens next (`world.rs`).
+
+use crate::Violation;
+use crate::host::{Host, Life};
+use crate::plan::{host_at, host_name};
+use crate::world::{Flight, Happening, World};
+use atoll_node::{Config, Envelope, Event, Input, Output};
+use atoll_types::{Address, Record, Time};
+use atoll_wire::{Recorder, message};
+use std::fs::File;
+use std::io::Write;
+
+impl World {
+    pub(crate) fn begin_recording(&mut self, host: usize, config: &Config, seed: u64, records: &[Record], now: Time) {
+        let Some(directory) = &self.record else { return };
+        let path = directory.join(format!("{}-{}.rec", host_name(host), self.hosts[host].lives));
+        let mut file = File::create(path).expect("a recording can be made in the directory for recordings");
+        let (recorder, bytes) = Recorder::new(config, seed, records, now);
+        file.write_all(&bytes).expect("a recording can be written");
+        self.hosts[host].recording = Some((recorder, file));
+    }
+
+    /// Gives one input to the core on `host`, and does what the core wants done.
+    pub(crate) fn step(&mut self, host: usize, input: Input) -> Result<(), Violation> {
+        self.handle(host, input);
+        self.drain(host)
+    }
+
+    fn handle(&mut self, host: usize, input: Input) {
+        let machine = &mut self.hosts[host];
+        let now = machine.clock.read(self.now);
+        if let Some((recorder, file)) = &mut machine.recording {
+            file.write_all(&recorder.input(now, &input)).expect("a recording can be written");
+        }
+        if let Some(core) = machine.core_mut() {
+            core.handle(now, input);
+        }
+    }
+
+    pub(crate) fn drain(&mut self, host: usize) -> Result<(), Violation> {
+        loop {
+            self.drain_once(host)?;
+            // A host without a disk has nothing to wait for.
+            match self.hosts[host].unanswered.take() {
+                Some(seq) => self.handle(host, Input::Persisted(seq)),
+                None => break,
+            }
+        }
+        if self.hosts[host].config.durable
+            && let Some(done) = self.hosts[host].disk.begin_sync(self.now)
+        {
+            let life = self.hosts[host].lives;
+            self.push(done, Happening::Synced { host: host as u32, life });
+        }
+        if let Some(core) = self.hosts[host].core() {
+            core.check();
+        }
+        self.checks.after_step(&self.hosts, host)
+    }
+
+    fn drain_once(&mut self, host: usize) -> Result<(), Violation> {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let machine = &mut self.hosts[host];
+        if let Some(core) = machine.core_mut() {
+            while let Some(output) = core.poll() {
+                outputs.push(output);
+            }
+        }
+        let Host { recording, life, .. } = machine;
+        if let (Some((recorder, file)), Life::Running(core) | Life::Paused(core, _)) = (recording, life) {
+            file.write_all(&recorder.outcome(&outputs, core)).expect("a recording can be written");
+        }
+        for output in outputs.drain(..) {
+            self.carry_out(host, output)?;
+        }
+        self.outputs = outputs;
+        Ok(())
+    }
+
+    fn carry_out(&mut self, host: usize, output: Output) -> Result<(), Violation> {
+        match output {
+            Output::Send { to, envelope } => {
+                self.checks.on_send(&self.hosts, host, &envelope)?;
+                self.send(host, &to, &envelope);
+                Ok(())
+            }
+            Output::Persist { seq, record } => {
+                self.checks.on_ordered(&self.hosts, host, &record)?;
+                if self.hosts[host].config.durable {
+                    self.hosts[host].disk.write(seq, record);
+                } else {
+                    self.hosts[host].unanswered = Some(seq);
+                    self.checks.on_safe(&mut self.hosts[host], host, std::slice::from_ref(&record));
+                }
+                Ok(())
+            }
+            Output::WakeAt(time) => {
+                self.hosts[host].wake = time;
+                self.queue_wake(host);
+                Ok(())
+            }
+            Output::Event(event) => self.raised(host, event),
+        }
+    }
+
+    fn send(&mut self, from: usize, to: &Address, envelope: &Envelope) {
+        self.messages += 1;
+        self.hosts[from].sent += 1;
+        let Some(to) = host_at(to).filter(|&to| to < self.hosts.len()) else { return };
+        self.hosts[from].partners[to] = true;
+        for arrival in self.net.send(self.now, from, to).into_iter().flatten() {
+            let place = self.free_flights.pop().unwrap_or_else(|| {
+                self.flights.push(Flight::default());
+                self.flights.len() as u32 - 1
+            });
+            let life = self.hosts[to].lives;
+            let flight = &mut self.flights[place as usize];
+            (flight.from, flight.to, flight.life) = (from, to, life);
+            flight.bytes.clear();
+            message::encode(envelope, &mut flight.bytes);
+            self.push(arrival, Happening::Deliver(place));
+        }
+    }
+
+    fn raised(&mut self, host: usize, event: Event) -> Result<(), Violation> {
+        let fresh = match self.checks.on_event(&self.hosts, host, &event) {
+            Ok(fresh) => fresh,
+            Err(violation) => {
+                // The event that broke the rule is the one that a person wants to see last.
+                self.trace.raised(self.now, host, event, true);
+                return Err(violation);
+            }
+        };
+        if let Event::BarrierOpened { barrier, .. } = &event {
+            self.plan_answers(host, *barrier);
+        }
+        self.trace.raised(self.now, host, event, fresh);
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! The end of all faults, and what must become true after it (liveness): every host that runs is a present member of one
+//! cluster with one leader, there are as many voters as there can be, all have the same log, nothing waits for ever, and
+//! a new submission from every host is decided.
+
+use crate::Violation;
+use crate::clock::Moment;
+use crate::host::Life;
+use crate::plan::{Lasting, host_name};
+use crate::world::{End, Happening, World};
+use atoll_cluster::{Standing, State};
+use atoll_node::View;
+use std::time::Duration;
+
+/// How long a cluster may take once nothing fails any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    healed: Moment,
+    /// One submission per host, made when all else was well.
+    probes: Vec<Option<u64>>,
+}
+
+impl World {
+    pub(crate) fn heal(&mut self) -> Result<(), Violation> {
+        self.trace.say(self.now, "everything heals".to_owned());
+        self.faults.over = true;
+        self.healing.healed = self.now;
+        self.net.heal();
+        match self.plan.lasting {
+            Lasting::Nothing => {}
+            Lasting::Link(one, other) => {
+                self.net.cut(one, other);
+                self.net.cut(other, one);
+            }
+            Lasting::Disk(host) => self.hosts[host].disk.slow(Moment::NEVER),
+            Lasting::Down(host) => self.keep_down(host),
+        }
+        for host in 0..self.hosts.len() {
+            match self.hosts[host].life {
+                Life::Idle | Life::Down => {
+                    let delay = Duration::from_micros(self.faults.rng.below(1_000_000));
+                    self.push(self.now.after(delay), Happening::Start(host as u32));
+                }
+                Life::Paused(..) => {
+                    let life = self.hosts[host].lives;
+                    self.resume(host, life)?;
+                }
+                Life::Running(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_down(&mut self, host: usize) {
+        // The last majority must not depend on it.
+        let spared = std::mem::replace(&mut self.plan.reckless, false);
+        let may = self.may_lose(host);
+        self.plan.reckless = spared;
+        if !may {
+            self.plan.lasting = Lasting::Nothing;
+        } else if self.hosts[host].is_up() {
+            self.kill(host, false);
+        }
+    }
+
+    pub(crate) fn look_at_health(&mut self) -> Result<(), Violation> {
+        let missing = match self.what_is_missing() {
+            None if self.healing.probes.is_empty() => {
+                self.probe()?;
+                Some("the answers to the last submissions".to_owned())
+            }
+            None => self.unanswered_probe()?,
+            Some(missing) => Some(missing),
+        };
+        match missing {
+            None => {
+                self.checks.at_the_end(&self.hosts)?;
+                self.ended = Some(End::Healthy);
+                Ok(())
+            }
+            Some(missing) if self.now > self.deadline() => Err(Violation::of("liveness", missing)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn deadline(&self) -> Moment {
+        let from = self.healing.healed.max(self.operator.recovered.unwrap_or_default());
+        // A node that never comes back is waited for as long as it was configured.
+        let waits = if self.dead_member().is_some() {
+            self.hosts.first().map_or(Duration::ZERO, |host| host.config.timing.depart_after * 11 / 10)
+        } else {
+            Duration::ZERO
+        };
+        from.after(PATIENCE + waits)
+    }
+
+    fn leader(&self) -> Option<(usize, View<'_>)> {
+        let views = self.hosts.iter().enumerate().filter_map(|(host, machine)| Some((host, machine.view()?)));
+        views.filter(|(_, view)| view.leading.is_some()).max_by_key(|(_, view)| view.leading)
+    }
+
+    /// A member that no host is.
+    fn dead_member(&self) -> Option<String> {
+        let (_, view) = self.leader()?;
+        let cluster = view.identity?.cluster;
+        let dead = view.state?.members.keys().find(|&&node| !self.is_somewhere(cluster, node))?;
+        Some(format!("{dead} is still a member, and nobody runs as it"))
+    }
+
+    fn what_is_missing(&self) -> Option<String> {
+        for (host, machine) in self.hosts.iter().enumerate() {
+            if !machine.is_running() && !self.must_stay_down(host) {
+                return Some(format!("{} does not run", host_name(host)));
+            }
+        }
+        let leaders = self.hosts.iter().filter(|host| host.view().is_some_and(|view| view.leading.is_some())).count();
+        if leaders != 1 {
+            return Some(format!("{leaders} nodes lead"));
+        }
+        let (_, leading) = self.leader()?;
+        let (Some(state), Some(identity)) = (leading.state, leading.identity) else {
+            return Some("the leader has no state".to_owned());
+        };
+        for (host, machine) in self.hosts.iter().enumerate() {
+            if let Some(view) = machine.view()
+                && let Some(missing) = self.what_is_missing_of(host, &view, &leading, state)
+            {
+                return Some(missing);
+            }
+        }
+        if let Some(dead) = self.dead_member() {
+            return Some(dead);
+        }
+        let present = state.members.values().filter(|member| member.standing == Standing::Present).count();
+        let voters = leading.government.map_or(0, |(_, government)| government.voter_count());
+        let expected = match present {
+            0..=2 => voters.min(present),
+            3 | 4 => 3,
+            _more => 5,
+        };
+        if voters != expected {
+            return Some(format!("{voters} voters of {present} present nodes in {:?}", leading.government));
+        }
+        if !state.barriers.is_empty() {
+            return Some(format!("barriers still open: {:?}", state.barriers.keys().collect::<Vec<_>>()));
+        }
+        let _ = identity;
+        self.checks.once.waiting(&self.hosts)
+    }
+
+    fn what_is_missing_of(&self, host: usize, view: &View<'_>, leading: &View<'_>, state: &State) -> Option<String> {
+        let name = host_name(host);
+        let Some(identity) = view.identity else { return Some(format!("{name} belongs to no cluster")) };
+        if view.state.is_none() {
+            return Some(format!("{name} has no state"));
+        }
+        if leading.identity.is_some_and(|leader| leader.cluster != identity.cluster) {
+            return Some(format!("{name} belongs to another cluster than the leader"));
+        }
+        if view.generation != leading.generation {
+            return Some(format!("{name} is in generation {}, the leader in {}", view.generation, leading.generation));
+        }
+        match state.members.get(&identity.node) {
+            None => return Some(format!("{name} is {}, which the leader does not know", identity.node)),
+            Some(member) if member.standing != Standing::Present => {
+                return Some(format!("{name} is {}, which the leader has as {:?}", identity.node, member.standing));
+            }
+            Some(member) if member.incarnation != identity.incarnation => {
+                return Some(format!("the leader knows another life of {name}"));
+            }
+            Some(_) => {}
+        }
+        if view.decided != leading.decided {
+            return Some(format!("{name} knows {} decided, the leader {}", view.decided, leading.decided));
+        }
+        None
+    }
+
+    fn probe(&mut self) -> Result<(), Violation> {
+        for host in 0..self.hosts.len() {
+            let ticket = self.submit(host)?;
+            self.healing.probes.push(ticket);
+        }
+        Ok(())
+    }
+
+    /// A probe that was turned away because much was waiting is made again.
+    fn unanswered_probe(&mut self) -> Result<Option<String>, Violation> {
+        for host in 0..self.hosts.len() {
+            let Some(ticket) = self.healing.probes[host] else { continue };
+            if !self.checks.once.is_submitted(ticket) {
+                self.healing.probes[host] = self.submit(host)?;
+                return Ok(Some(format!("the submission of {} was turned away", host_name(host))));
+            }
+        }
+        Ok(None)
+    }
+}
