@@ -161,6 +161,14 @@ impl Disk {
         Ok(scan.records.into_iter().map(|(_, record)| record).collect())
     }
 
+    /// Is there a record, not yet safe, that tells who the node is or what it starts from?
+    pub(crate) fn is_settling(&self) -> bool {
+        self.unsafe_records.iter().any(|written| match written.record {
+            Record::Identity(_) | Record::Checkpoint(_) | Record::Fenced(_) | Record::Blank => true,
+            Record::Promised(_) | Record::Accepted { .. } | Record::Learned { .. } | Record::Decided(_) => false,
+        })
+    }
+
     pub(crate) fn wipe(&mut self) {
         self.bytes.clear();
         self.safe = 0;

@@ -12,6 +12,10 @@ use atoll_wire::{Recorder, message};
 use std::fs::File;
 use std::io::Write;
 
+/// More messages than this of one node within a second, and so many per node of the cluster, are a storm.
+const STORM: u64 = 5_000;
+const STORM_PER_NODE: u64 = 500;
+
 impl World {
     pub(crate) fn begin_recording(&mut self, host: usize, config: &Config, seed: u64, records: &[Record], now: Time) {
         let Some(directory) = &self.record else { return };
@@ -84,7 +88,7 @@ impl World {
             Output::Send { to, envelope } => {
                 self.checks.on_send(&self.hosts, host, &envelope)?;
                 self.send(host, &to, &envelope);
-                Ok(())
+                self.keep_calm(host)
             }
             Output::Persist { seq, record } => {
                 self.checks.on_ordered(&self.hosts, host, &record)?;
@@ -122,6 +126,21 @@ impl World {
             message::encode(envelope, &mut flight.bytes);
             self.push(arrival, Happening::Deliver(place));
         }
+    }
+
+    /// Rule: no node answers an answer for ever. A storm of messages would also stop this simulation.
+    fn keep_calm(&mut self, host: usize) -> Result<(), Violation> {
+        let most = STORM + STORM_PER_NODE * self.hosts.len() as u64;
+        let machine = &mut self.hosts[host];
+        let second = self.now.0 / 1_000_000;
+        if machine.second != second {
+            (machine.second, machine.sent_before) = (second, machine.sent);
+        }
+        if machine.sent - machine.sent_before > most {
+            let detail = format!("{} sent more than {most} messages within a second", host_name(host));
+            return Err(Violation::of("storm", detail));
+        }
+        Ok(())
     }
 
     fn raised(&mut self, host: usize, event: Event) -> Result<(), Violation> {

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
     healed: Moment,
+    /// When a member was last seen that nobody runs as: it has to depart first.
+    dead_seen: Option<Moment>,
     /// One submission per host, made when all else was well.
     probes: Vec<Option<u64>>,
 }
@@ -29,6 +31,10 @@ impl World {
         self.net.heal();
         match self.plan.lasting {
             Lasting::Nothing => {}
+            // Founders that do not hear each other found nothing, and shall not.
+            Lasting::Link(..) if self.hosts.iter().all(|host| host.identity().is_none()) => {
+                self.plan.lasting = Lasting::Nothing;
+            }
             Lasting::Link(one, other) => {
                 self.net.cut(one, other);
                 self.net.cut(other, one);
@@ -65,6 +71,10 @@ impl World {
     }
 
     pub(crate) fn look_at_health(&mut self) -> Result<(), Violation> {
+        if self.dead_member().is_some() {
+            self.healing.dead_seen = Some(self.now);
+        }
+        self.upgrade();
         let missing = match self.what_is_missing() {
             None if self.healing.probes.is_empty() => {
                 self.probe()?;
@@ -87,12 +97,23 @@ impl World {
     fn deadline(&self) -> Moment {
         let from = self.healing.healed.max(self.operator.recovered.unwrap_or_default());
         // A node that never comes back is waited for as long as it was configured.
-        let waits = if self.dead_member().is_some() {
-            self.hosts.first().map_or(Duration::ZERO, |host| host.config.timing.depart_after * 11 / 10)
-        } else {
-            Duration::ZERO
-        };
-        from.after(PATIENCE + waits)
+        let waits = self.hosts.first().map_or(Duration::ZERO, |host| host.config.timing.depart_after * 11 / 10);
+        let dead_until = self.healing.dead_seen.unwrap_or_default().min(from.after(waits));
+        from.max(dead_until).after(PATIENCE)
+    }
+
+    /// A node that does not understand what the cluster speaks is started again with a newer version.
+    fn upgrade(&mut self) {
+        let Some(level) = self.leader().and_then(|(_, view)| Some(view.state?.level)) else { return };
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].config.level < level && self.hosts[host].identity().is_none() {
+                self.hosts[host].config.level = level;
+                if self.hosts[host].is_up() {
+                    self.kill(host, false);
+                    self.push(self.now.after(Duration::from_millis(100)), Happening::Start(host as u32));
+                }
+            }
+        }
     }
 
     fn leader(&self) -> Option<(usize, View<'_>)> {
@@ -119,7 +140,7 @@ impl World {
             return Some(format!("{leaders} nodes lead"));
         }
         let (_, leading) = self.leader()?;
-        let (Some(state), Some(identity)) = (leading.state, leading.identity) else {
+        let Some(state) = leading.state else {
             return Some("the leader has no state".to_owned());
         };
         for (host, machine) in self.hosts.iter().enumerate() {
@@ -145,7 +166,6 @@ impl World {
         if !state.barriers.is_empty() {
             return Some(format!("barriers still open: {:?}", state.barriers.keys().collect::<Vec<_>>()));
         }
-        let _ = identity;
         self.checks.once.waiting(&self.hosts)
     }
 

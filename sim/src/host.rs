@@ -42,6 +42,9 @@ pub(crate) struct Host {
     /// What a host without a disk has ordered and not yet been told to be safe.
     pub(crate) unanswered: Option<JournalSeq>,
     pub(crate) sent: u64,
+    /// The second that is counted in, and how many were sent before it.
+    pub(crate) second: u64,
+    pub(crate) sent_before: u64,
     pub(crate) recording: Option<(Recorder, File)>,
     /// The node that the disk knows, as far as it is safe.
     pub(crate) kept: Option<(ClusterId, NodeId)>,
@@ -66,6 +69,8 @@ impl Host {
             partners: vec![false; hosts],
             unanswered: None,
             sent: 0,
+            second: 0,
+            sent_before: 0,
             recording: None,
             kept: None,
         }

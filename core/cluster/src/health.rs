@@ -3,6 +3,7 @@
 //! Silence counts only after the leader itself has asked the node, so that a dead relay does not silence those below it.
 
 use crate::member::Standing;
+use crate::message::Sighting;
 use crate::state::State;
 use atoll_types::{Address, Edict, Incarnation, Level, NodeId, Slot, Time, Why};
 use std::collections::BTreeMap;
@@ -78,23 +79,17 @@ impl Health {
         }
     }
 
-    pub fn on_heard(&mut self, now: Time, node: NodeId, incarnation: Incarnation, position: Option<Slot>) {
-        let Some(seen) = self.seen.get_mut(&node) else { return };
-        if incarnation < seen.incarnation {
+    pub fn on_heard(&mut self, now: Time, sighting: Sighting) {
+        let Some(seen) = self.seen.get_mut(&sighting.node) else { return };
+        if sighting.incarnation < seen.incarnation {
             return;
         }
-        if incarnation > seen.incarnation {
-            (seen.incarnation, seen.position) = (incarnation, None);
+        if sighting.incarnation > seen.incarnation {
+            (seen.incarnation, seen.position, seen.returned) = (sighting.incarnation, None, None);
         }
         (seen.heard, seen.asked, seen.dead) = (now, None, None);
-        seen.position = seen.position.max(position);
-    }
-
-    /// A node reports by itself, from this address.
-    pub fn on_report(&mut self, node: NodeId, address: Address, level: Level) {
-        if let Some(seen) = self.seen.get_mut(&node) {
-            seen.returned = Some((address, level));
-        }
+        seen.position = seen.position.max(Some(sighting.position));
+        seen.returned = sighting.returned.or(seen.returned.take());
     }
 
     /// Hard evidence: the process of that life is gone.

@@ -94,11 +94,30 @@ pub struct Report {
     pub dead: Vec<(NodeId, Incarnation)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
     pub node: NodeId,
     pub incarnation: Incarnation,
     pub position: Slot,
+    /// Of a life the log does not know yet: where it is, and the feature level it understands.
+    pub returned: Option<(Address, Level)>,
+}
+
+impl Sighting {
+    /// Heard, and nothing more is known.
+    pub fn of(node: NodeId, incarnation: Incarnation) -> Sighting {
+        Sighting { node, incarnation, position: Slot::ZERO, returned: None }
+    }
+
+    /// Adds what a later sighting tells of the same node.
+    pub fn merge(&mut self, later: Sighting) {
+        if later.incarnation > self.incarnation {
+            *self = later;
+        } else if later.incarnation == self.incarnation {
+            self.position = self.position.max(later.position);
+            self.returned = later.returned.or(self.returned.take());
+        }
+    }
 }
 
 /// The leader asks a silent node directly.

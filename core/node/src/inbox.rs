@@ -22,7 +22,7 @@ impl Member {
         let (node, incarnation) = (envelope.from, envelope.incarnation);
         if !node.is_nobody() {
             self.contacts.insert(node, Contact { incarnation, address: from.clone() });
-            self.sight(context, Sighting { node, incarnation, position: Slot::ZERO });
+            self.sight(context, Sighting::of(node, incarnation));
         }
         match envelope.message {
             Message::Paxos(message) => {
@@ -110,17 +110,16 @@ impl Member {
 
     /// Somebody is alive. The leader notes it; everybody else passes it on with its next report.
     fn sight(&mut self, context: &Context, sighting: Sighting) {
-        let Sighting { node, incarnation, position } = sighting;
-        if node == self.me() {
+        if sighting.node == self.me() {
             return;
         }
+        self.known_dead.remove(&sighting.node);
         if let Some(office) = &mut self.office {
-            return office.health.on_heard(context.now, node, incarnation, Some(position));
+            return office.health.on_heard(context.now, sighting);
         }
-        let known = self.sightings.entry(node).or_insert(sighting);
-        if incarnation >= known.incarnation {
-            known.position = if incarnation == known.incarnation { known.position.max(position) } else { position };
-            known.incarnation = incarnation;
+        match self.sightings.get_mut(&sighting.node) {
+            Some(known) => known.merge(sighting),
+            None => drop(self.sightings.insert(sighting.node, sighting)),
         }
     }
 
@@ -150,11 +149,18 @@ impl Member {
                 context.send_cluster(&signature, sender, ClusterMessage::Pong(pong));
             }
             ClusterMessage::Pong(pong) => {
-                self.sight(context, Sighting { node, incarnation, position: pong.position });
+                let sighting = Sighting { position: pong.position, ..Sighting::of(node, incarnation) };
+                self.sight(context, sighting);
             }
             ClusterMessage::Submit(submit) => {
-                if submit.submission.node == node {
+                let leader = self.paxos.leader().filter(|&leader| leader != self.me() && leader != node);
+                if self.office.is_some() {
                     self.on_submission(context, submit.submission, Some(sender));
+                } else if submit.submission.node == node
+                    && let Some(leader) = leader
+                {
+                    // Passed on once, from its submitter only, so that it cannot go in circles.
+                    self.send(context, leader, Message::Cluster(ClusterMessage::Submit(submit)));
                 }
             }
             ClusterMessage::Departed(departed) => {
@@ -179,6 +185,11 @@ impl Member {
         if self.office.is_some() {
             return self.on_newcomer(context, ask);
         }
+        // It may be named already, and out of the leader's reach.
+        let named = self.state.named(&ask.newcomer.name);
+        if let Some((node, _)) = named.filter(|(_, member)| member.incarnation == ask.newcomer.incarnation) {
+            self.welcome(context, node);
+        }
         if sender.node.is_nobody()
             && let Some(leader) = self.paxos.leader().filter(|&leader| leader != self.me())
         {
@@ -194,12 +205,11 @@ impl Member {
         incarnation: Incarnation,
         report: Report,
     ) {
-        let own = Sighting { node, incarnation, position: report.position };
+        let recorded = self.state.members.get(&node).map(|member| member.incarnation);
+        let returned = (recorded != Some(incarnation)).then(|| (from.clone(), report.level));
+        let own = Sighting { node, incarnation, position: report.position, returned };
         for sighting in report.sightings.into_iter().chain([own]) {
             self.sight(context, sighting);
-        }
-        if let Some(office) = &mut self.office {
-            office.health.on_report(node, from.clone(), report.level);
         }
         for (dead, life) in report.dead {
             self.on_dead(context, dead, life);
@@ -231,9 +241,12 @@ impl Member {
             })
             .collect();
         for (node, incarnation) in there {
+            // The leader should know at once, and once.
+            if self.known_dead.insert(node, incarnation) != Some(incarnation) && self.office.is_none() {
+                self.report_due = context.now;
+            }
             self.on_dead(context, node, incarnation);
         }
-        self.report_due = context.now; // The leader should know at once.
     }
 
     fn on_fetch(&mut self, context: &mut Context, sender: Recipient, fetch: &Fetch) {

@@ -151,11 +151,8 @@ impl Cluster {
             Input::Submit { ticket, .. } | Input::Broadcast { ticket, .. } | Input::Operator { ticket, .. } => {
                 self.context.reject(ticket, Rejection::Busy);
             }
-            Input::Message { .. }
-            | Input::Wake
-            | Input::Persisted(_)
-            | Input::ConnectionRefused { .. }
-            | Input::Answer { .. } => {}
+            Input::Message { .. } => self.context.counters.dropped_not_ready += 1,
+            Input::Wake | Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } => {}
         }
         self.ask_to_be_woken();
     }

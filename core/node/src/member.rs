@@ -38,6 +38,8 @@ pub(crate) struct Member {
     pub(crate) sightings: BTreeMap<NodeId, Sighting>,
     /// Whose process is known to be gone, to be reported.
     pub(crate) dead: BTreeMap<NodeId, Incarnation>,
+    /// Whose death was reported, until they are heard again.
+    pub(crate) known_dead: BTreeMap<NodeId, Incarnation>,
     pub(crate) keeper: Keeper,
     /// Set while this node is so far behind that it fetches a snapshot.
     pub(crate) fetcher: Option<Fetcher>,
@@ -75,6 +77,7 @@ impl Member {
             contacts: BTreeMap::new(),
             sightings: BTreeMap::new(),
             dead: BTreeMap::new(),
+            known_dead: BTreeMap::new(),
             fetcher: None,
             report_due: context.now,
             office: None,
@@ -314,12 +317,15 @@ impl Member {
             return;
         }
         for submission in self.submitter.take_due(context.now, &mut context.rng) {
-            match self.paxos.leader() {
-                Some(leader) if leader == self.me() => self.on_submission(context, submission, None),
-                Some(leader) => {
-                    self.send(context, leader, Message::Cluster(ClusterMessage::Submit(Submit { submission })));
-                }
-                None => {} // Nobody to send it to yet; it is due again soon.
+            let leader = self.paxos.leader();
+            if leader == Some(self.me()) {
+                self.on_submission(context, submission, None);
+                continue;
+            }
+            // The link to the leader may be the one that is cut: now and then whoever feeds this node passes it on.
+            let around = self.paxos.feeder().filter(|_| context.rng.one_in(3));
+            if let Some(node) = around.or(leader) {
+                self.send(context, node, Message::Cluster(ClusterMessage::Submit(Submit { submission })));
             }
         }
     }
@@ -337,12 +343,6 @@ impl Member {
         };
         let leader = self.paxos.leader().unwrap_or(self.state.government.leader());
         let feeder = self.paxos.feeder().unwrap_or(leader);
-        let recorded = self.state.members.get(&self.me()).map(|member| member.incarnation);
-        // The leader must hear of a new life from itself: only it knows the address.
-        let unrecorded = recorded != Some(self.identity.incarnation);
-        if unrecorded && leader != feeder && leader != self.me() {
-            self.send(context, leader, Message::Cluster(ClusterMessage::Report(report.clone())));
-        }
         if feeder != self.me() {
             self.send(context, feeder, Message::Cluster(ClusterMessage::Report(report)));
         }

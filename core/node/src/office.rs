@@ -122,12 +122,14 @@ impl Member {
     pub(crate) fn judge(&mut self, context: &mut Context) {
         let (me, decided) = (self.me(), self.paxos.log().decided());
         let leaving = self.state.members.get(&me).is_some_and(|member| member.standing == Standing::Leaving);
+        let own = self.own_edict(context);
         let Some(office) = &mut self.office else { return };
         self.paxos.set_floor(office.health.floor(me, decided, &self.state));
         office.look_again = true;
         let verdicts = office.health.judge(context.now, me, &self.state);
         if office.edicts_through <= decided {
             office.edicts = verdicts.edicts;
+            office.edicts.extend(own);
             let supported = self.state.members.values().filter(|member| !member.is_absent());
             if let Some(level) = supported.map(|member| member.level).min()
                 && level > self.state.level
@@ -144,6 +146,17 @@ impl Member {
         if leaving && government.voter_count() > 1 && self.paxos.can_change_government() {
             self.paxos.resign();
         }
+    }
+
+    /// The log still knows this leader in an earlier life, or as absent: nobody else is there to correct it.
+    fn own_edict(&self, context: &Context) -> Option<Edict> {
+        let (node, incarnation) = (self.identity.node, self.identity.incarnation);
+        let recorded = self.state.members.get(&node)?;
+        if recorded.incarnation != incarnation {
+            let (address, level) = (context.config.address.clone(), context.config.level);
+            return Some(Edict::Restarted { node, incarnation, address, level });
+        }
+        recorded.is_absent().then_some(Edict::Present { node, incarnation })
     }
 
     /// A blank process asks to be let in.
@@ -215,18 +228,21 @@ impl Member {
         self.keeper.keep(snapshot);
     }
 
-    fn welcome(&mut self, context: &mut Context, node: NodeId) {
+    pub(crate) fn welcome(&self, context: &mut Context, node: NodeId) {
         let Some(member) = self.state.members.get(&node).filter(|member| member.is_arriving()) else { return };
-        let holder = |voter: NodeId| -> Option<(NodeId, Address)> {
-            self.state.members.get(&voter).map(|member| (voter, member.address.clone()))
+        // Whoever has voted for it has its snapshot; so has this node, which the newcomer can reach for sure.
+        let holder = |holder: NodeId| -> Option<(NodeId, Address)> {
+            self.state.members.get(&holder).map(|member| (holder, member.address.clone()))
         };
+        let holders =
+            std::iter::once(self.me()).chain(self.state.government.voters().filter(|&node| node != self.me()));
         let welcome = Welcome {
             cluster: self.state.cluster,
             generation: self.paxos.generation(),
             node,
             cookie: member.incarnation.cookie,
             slot: member.arrived,
-            holders: self.state.government.voters().filter_map(holder).collect(),
+            holders: holders.filter_map(holder).collect(),
         };
         let to = Recipient::at(member.address.clone());
         let signature = self.signature();

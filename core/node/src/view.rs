@@ -34,6 +34,8 @@ pub struct Counters {
     pub refused_old_incarnation: u64,
     pub refused_not_me: u64,
     pub told_departed: u64,
+    /// Messages that came before this node's own records were safe: as good as lost.
+    pub dropped_not_ready: u64,
     pub elections: u64,
     pub snapshots_installed: u64,
     pub snapshots_refused: u64,

@@ -4,7 +4,7 @@
 use crate::Violation;
 use crate::host::Host;
 use crate::plan::host_name;
-use atoll_node::{Envelope, View};
+use atoll_node::{Envelope, Message, View};
 use atoll_types::{Body, Cause, ClusterId, Cookie, Entry, Generation, Incarnation, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,8 @@ impl Arriving {
     pub(crate) fn of(host: &Host, envelope: &Envelope) -> Arriving {
         let view = host.view();
         Arriving {
-            refuse: view.as_ref().and_then(|view| must_refuse(view, envelope)),
+            // Until its disk has who it is, a node takes nothing at all.
+            refuse: view.as_ref().filter(|_| !host.disk.is_settling()).and_then(|view| must_refuse(view, envelope)),
             refused_before: view.as_ref().map_or(0, refusals),
             from: envelope.from,
             incarnation: envelope.incarnation,
@@ -47,6 +48,10 @@ fn must_refuse(view: &View<'_>, envelope: &Envelope) -> Option<&'static str> {
     if known.is_some_and(|known| known.life > envelope.incarnation.life) {
         return Some("its sender lives a later life");
     }
+    // Without a state there is nothing that a message about the log could do.
+    if view.state.is_none() && matches!(envelope.message, Message::Paxos(_)) {
+        return None;
+    }
     if envelope.to == me.node && envelope.to_cookie != Cookie::UNKNOWN && envelope.to_cookie != me.incarnation.cookie {
         return Some("it was meant for an earlier life of its receiver");
     }
@@ -62,15 +67,18 @@ fn refusals(view: &View<'_>) -> u64 {
         + counters.told_departed
 }
 
+type Bearer = (ClusterId, Generation, NodeId);
+
 #[derive(Debug)]
 pub(crate) struct Identities {
     /// The cookie each id was given to.
-    first: BTreeMap<(ClusterId, Generation, NodeId), Cookie>,
+    first: BTreeMap<Bearer, Cookie>,
     /// Which host runs, or ran last, as a node.
-    hosts: BTreeMap<(ClusterId, NodeId), usize>,
-    named: Vec<Option<(ClusterId, NodeId)>>,
-    /// Ids that nobody may speak for any more.
-    retired: BTreeSet<(ClusterId, NodeId)>,
+    hosts: BTreeMap<Bearer, usize>,
+    named: Vec<Option<Bearer>>,
+    /// Ids that nobody may speak for any more, in the generation they were lost in. A recovery from a node that had not
+    /// heard of an id gives it again.
+    retired: BTreeSet<Bearer>,
 }
 
 impl Identities {
@@ -107,25 +115,27 @@ impl Identities {
         }
     }
 
-    pub(crate) fn on_named(
-        &mut self,
-        hosts: &[Host],
-        host: usize,
-        cluster: ClusterId,
-        node: NodeId,
-    ) -> Result<(), Violation> {
-        let name = host_name(host);
-        if self.retired.contains(&(cluster, node)) {
+    pub(crate) fn on_named(&mut self, hosts: &[Host], host: usize, view: &View<'_>) -> Result<(), Violation> {
+        let Some(named) = bearer(view) else { return Ok(()) };
+        let (name, node) = (host_name(host), named.2);
+        if self.retired.contains(&named) {
             return Err(Violation::of(RULE, format!("{name} is named {node}, whose bearer is gone for good")));
         }
-        self.named[host] = Some((cluster, node));
-        if let Some(other) = self.hosts.insert((cluster, node), host)
+        self.named[host] = Some(named);
+        if let Some(other) = self.hosts.insert(named, host)
             && other != host
-            && hosts[other].identity() == Some((cluster, node))
+            && hosts[other].view().as_ref().and_then(bearer) == Some(named)
         {
             return Err(Violation::of(RULE, format!("{name} is named {node}, and so is {}", host_name(other))));
         }
         Ok(())
+    }
+
+    /// A generation may have passed.
+    pub(crate) fn after_step(&mut self, host: usize, view: &View<'_>) {
+        if let Some(bearer) = bearer(view) {
+            self.named[host] = Some(bearer);
+        }
     }
 
     pub(crate) fn is_named(&self, host: usize) -> bool {
@@ -138,7 +148,7 @@ impl Identities {
     }
 
     pub(crate) fn on_send(&self, host: usize, envelope: &Envelope) -> Result<(), Violation> {
-        if !envelope.from.is_nobody() && self.retired.contains(&(envelope.cluster, envelope.from)) {
+        if !envelope.from.is_nobody() && self.retired.contains(&(envelope.cluster, envelope.generation, envelope.from)) {
             let detail = format!("{} speaks for {}, who is gone for good", host_name(host), envelope.from);
             return Err(Violation::of(RULE, detail));
         }
@@ -159,4 +169,8 @@ impl Identities {
         }
         Ok(())
     }
+}
+
+fn bearer(view: &View<'_>) -> Option<Bearer> {
+    view.identity.map(|identity| (identity.cluster, view.generation, identity.node))
 }

@@ -120,9 +120,9 @@ impl Checks {
         let lineage = self.agreement.lineage(host);
         match event {
             Event::Decided { slot, entry } => return self.on_decided(hosts, host, *slot, entry),
-            Event::Named { node, .. } => {
-                if let Some(identity) = hosts[host].view().and_then(|view| view.identity) {
-                    self.identities.on_named(hosts, host, identity.cluster, *node)?;
+            Event::Named { .. } => {
+                if let Some(view) = hosts[host].view() {
+                    self.identities.on_named(hosts, host, &view)?;
                 }
             }
             Event::Delivered { slot, payload, .. } => {
@@ -153,7 +153,10 @@ impl Checks {
                 let Some(lineage) = lineage else { return Err(stray(host, event)) };
                 self.snapshots.on_made(lineage, host, *slot, *digest)?;
             }
-            Event::Trimmed { slot } => trim::on_trimmed(hosts, host, *slot)?,
+            Event::Trimmed { slot } => {
+                let Some(lineage) = lineage else { return Err(stray(host, event)) };
+                trim::on_trimmed(&self.rolls[lineage], hosts, host, *slot)?;
+            }
             Event::Departed { .. } => {
                 self.identities.retire(host);
                 self.foundings.forget(hosts, host);
@@ -218,6 +221,7 @@ impl Checks {
             self.identities.retire(host);
             self.foundings.forget(hosts, host);
         }
+        self.identities.after_step(host, &view);
         self.quorum.after_step(host, &view);
         let lineage = self.agreement.lineage(host);
         if let Some(identity) = view.identity {

@@ -24,6 +24,8 @@ pub(crate) struct Listed {
     pub(crate) incarnation: Incarnation,
     pub(crate) level: Level,
     pub(crate) stands: Stands,
+    /// Since which slot it has been neither absent nor out.
+    pub(crate) since: Slot,
 }
 
 impl Listed {
@@ -75,9 +77,9 @@ impl Roll {
         match &government.cause {
             Cause::Founded { founder, alone, .. } => {
                 self.alone = *alone;
-                self.list(founder, Stands::Present);
+                self.list(slot, founder, Stands::Present);
             }
-            Cause::Arrived(newcomer) => self.list(newcomer, Stands::Arriving),
+            Cause::Arrived(newcomer) => self.list(slot, newcomer, Stands::Arriving),
             Cause::Departed { node, .. } => {
                 self.members.remove(node);
                 self.remove(slot, *node);
@@ -92,9 +94,9 @@ impl Roll {
         }
     }
 
-    fn list(&mut self, newcomer: &atoll_types::Newcomer, stands: Stands) {
+    fn list(&mut self, since: Slot, newcomer: &atoll_types::Newcomer, stands: Stands) {
         self.given.insert(newcomer.node);
-        let listed = Listed { incarnation: newcomer.incarnation, level: newcomer.level, stands };
+        let listed = Listed { incarnation: newcomer.incarnation, level: newcomer.level, stands, since };
         self.members.insert(newcomer.node, listed);
     }
 
@@ -137,7 +139,7 @@ impl Roll {
                     && listed.incarnation == *incarnation
                     && listed.stands == Stands::Absent
                 {
-                    listed.stands = Stands::Present;
+                    (listed.stands, listed.since) = (Stands::Present, slot);
                 }
             }
             Edict::Restarted { node, incarnation, level, .. } => {

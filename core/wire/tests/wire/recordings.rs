@@ -206,9 +206,9 @@ fn the_order_of_outputs_counts() {
     let (mut recorder, _) = Recorder::new(&samples::config(), SEED, &[], START);
     let (mut other, _) = Recorder::new(&samples::config(), SEED, &[], START);
     let cluster = Cluster::start(samples::config(), SEED, vec![], START);
-    let outputs = [Output::WakeAt(Time(1)), Output::WakeAt(Time(2))];
-    let reversed = [Output::WakeAt(Time(2)), Output::WakeAt(Time(1))];
-    assert_ne!(recorder.outcome(&outputs, &cluster), other.outcome(&reversed, &cluster));
+    let outputs = [1, 2, 3].map(|time| Output::WakeAt(Time(time)));
+    let reordered = [2, 1, 3].map(|time| Output::WakeAt(Time(time)));
+    assert_ne!(recorder.outcome(&outputs, &cluster), other.outcome(&reordered, &cluster));
 }
 
 #[test]
