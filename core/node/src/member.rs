@@ -346,6 +346,20 @@ impl Member {
         if feeder != self.me() {
             self.send(context, feeder, Message::Cluster(ClusterMessage::Report(report)));
         }
+        if self.paxos.feeder().is_none() {
+            self.ask_around(context);
+        }
+    }
+
+    /// Nobody feeds this node. Everybody it knows may be gone, or cut off; whoever it was told to join may know more.
+    fn ask_around(&mut self, context: &mut Context) {
+        let others: Vec<Address> =
+            context.config.join.iter().filter(|address| **address != context.config.address).cloned().collect();
+        if let Some(address) = context.rng.pick(&others).cloned() {
+            let missing = atoll_paxos::message::Missing { position: self.state.applied };
+            let message = Message::Paxos(atoll_paxos::Message::Missing(missing));
+            context.send(&self.signature(), Recipient::at(address), message);
+        }
     }
 
     fn acclimate(&mut self, context: &mut Context) {

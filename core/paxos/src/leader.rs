@@ -291,7 +291,7 @@ impl Paxos {
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(peer) = leader.peers.get_mut(&from) else { return };
         peer.answered = self.now;
-        if peer.filled == Some(through) || through < peer.matched {
+        if peer.filled == Some(through) {
             return;
         }
         peer.filled = Some(through);
@@ -367,7 +367,8 @@ impl Paxos {
                 .collect();
             due.into_iter().for_each(|node| self.send_accept(node));
         }
-        self.feed_children(false);
+        let beat = std::mem::take(&mut self.beat_due);
+        self.feed_children(beat);
     }
 
     fn send_accept(&mut self, node: NodeId) {

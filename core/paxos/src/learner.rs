@@ -22,16 +22,19 @@ impl Paxos {
         if learn.previous > self.log.decided() {
             return self.ask_for_missing(from);
         }
-        self.learn_entries(&learn);
+        if self.learn_entries(&learn) {
+            (self.feeder, self.fed) = (from, self.now);
+        }
         if learn.decided > self.log.decided() {
             self.ask_for_missing(from);
         }
         self.advance();
     }
 
-    fn learn_entries(&mut self, learn: &Learn) {
+    /// Takes what is new; true if anything was.
+    fn learn_entries(&mut self, learn: &Learn) -> bool {
         let known = self.log.decided().above(learn.previous) as usize;
-        let Some(fresh) = learn.entries.get(known..).filter(|fresh| !fresh.is_empty()) else { return };
+        let Some(fresh) = learn.entries.get(known..).filter(|fresh| !fresh.is_empty()) else { return false };
         let first = self.log.decided().next();
         for (offset, entry) in fresh.iter().enumerate() {
             let slot = Slot(first.0 + offset as u64);
@@ -41,6 +44,7 @@ impl Paxos {
             self.decide_through(slot);
         }
         self.persist(Record::Learned { first, entries: fresh.to_vec() });
+        true
     }
 
     pub(crate) fn ask_for_missing(&mut self, from: NodeId) {

@@ -6,7 +6,7 @@
 //! ```
 //! Invariant: trimmed ≤ decided ≤ last, without gaps: an acceptor takes a slot only when it holds all below it.
 
-use atoll_types::{Entry, Held, Slot, Time};
+use atoll_types::{Ballot, Entry, Held, Slot, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -82,6 +82,14 @@ impl Log {
         self.held.iter().skip(slot.above(self.trimmed) as usize).cloned().collect()
     }
 
+    /// The ballot of the first entry that is not decided, and how far entries of that ballot reach without a break.
+    pub fn run(&self) -> (Ballot, Slot) {
+        let tail = || self.held.iter().skip(self.kept());
+        let ballot = tail().next().map_or(Ballot::default(), |held| held.ballot);
+        let count = tail().take_while(|held| held.ballot == ballot).count();
+        (ballot, Slot(self.decided.0 + count as u64))
+    }
+
     /// How many decided entries are kept.
     pub fn kept(&self) -> usize {
         self.decided.above(self.trimmed) as usize
@@ -111,7 +119,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Ballot, Body, NodeId};
+    use atoll_types::{Body, NodeId};
 
     fn noop(time: u64) -> Held {
         let entry = Entry { time: Time(time), leader: NodeId(1), body: Body::Noop };

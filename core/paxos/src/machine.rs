@@ -128,7 +128,9 @@ pub struct Paxos {
     pub(crate) heard: Time,
     /// The leader's process is known to be gone.
     pub(crate) leader_gone: bool,
-    /// Who fed this node last, and when.
+    /// A new beat was heard that those below have not heard.
+    pub(crate) beat_due: bool,
+    /// Who fed this node last something new, and when.
     pub(crate) feeder: NodeId,
     pub(crate) fed: Time,
     /// Every live node has all up to here.
@@ -163,7 +165,7 @@ impl Paxos {
             now,
             generation: start.generation,
             promised: start.promised,
-            run: (Ballot::default(), start.log.decided()),
+            run: start.log.run(),
             government,
             government_slot,
             absent: BTreeSet::new(),
@@ -173,6 +175,7 @@ impl Paxos {
             beat: 0,
             heard: now,
             leader_gone: false,
+            beat_due: false,
             feeder: NodeId::NOBODY,
             fed: now,
             floor: Slot::ZERO,
@@ -350,9 +353,11 @@ impl Paxos {
     /// A leader shows that it is alive.
     pub(crate) fn hear(&mut self, ballot: Ballot, beat: u64, from: NodeId) {
         self.highest = self.highest.max(ballot);
-        self.feeder = from;
-        self.fed = self.now;
         let newer = (ballot, beat) > (self.leader, self.beat);
+        // A node that only repeats what is known feeds nobody: two that are left behind would be content with each other.
+        if newer {
+            (self.feeder, self.fed, self.beat_due) = (from, self.now, true);
+        }
         match &self.role {
             Role::Follower => {}
             Role::Canvassing { .. } if newer => self.become_follower(),
