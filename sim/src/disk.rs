@@ -137,6 +137,8 @@ impl Disk {
                 self.bytes[place] ^= 1 << self.rng.below(8);
             }
         }
+        let last = self.unsafe_records.iter().map(|written| written.end).rfind(|&end| end <= whole);
+        self.safe = last.unwrap_or(self.safe);
         let survived = self.settle(whole).map_or_else(Vec::new, |synced| synced.records);
         self.unsafe_records.clear();
         survived

@@ -47,7 +47,7 @@ impl Faults {
 
     /// How long a fault lasts: mostly short, sometimes long.
     fn spell(&mut self) -> Duration {
-        let most = [300, 2_000, 2_000, 8_000][self.rng.below(4) as usize];
+        let most = [200, 1_000, 3_000, 8_000][self.rng.below(4) as usize];
         self.rng.between(Duration::from_millis(20), Duration::from_millis(most))
     }
 }
@@ -65,7 +65,7 @@ impl World {
 
     fn strike(&mut self, kind: Kind) -> Result<(), Violation> {
         self.faults.count += 1;
-        let host = self.faults.rng.below(self.hosts.len() as u64) as usize;
+        let host = self.draw_victim();
         let until = self.now.after(self.faults.spell());
         match kind {
             Kind::Partition => self.partition(until, true, true),
@@ -95,6 +95,13 @@ impl World {
             Kind::Depart => return self.order_departure(host),
         }
         Ok(())
+    }
+
+    /// Anybody, and the leader a little more often than the others.
+    fn draw_victim(&mut self) -> usize {
+        let drawn = self.faults.rng.below(self.hosts.len() as u64) as usize;
+        let leads = |host: &crate::host::Host| host.view().is_some_and(|view| view.leading.is_some());
+        if self.faults.rng.one_in(4) { self.hosts.iter().position(leads).unwrap_or(drawn) } else { drawn }
     }
 
     fn note(&mut self, text: String) {

@@ -133,13 +133,13 @@ impl Plan {
         let span = Duration::from_secs_f64(minutes * 60.0);
         let heal_at = Moment::default().after(span * 2 / 3);
         let configs = draw_configs(rng, count);
-        let starts = (0..count).map(|_| draw_start(rng, heal_at)).collect();
+        let starts = configs.iter().map(|config| draw_start(rng, config, heal_at)).collect();
         let kinds = if all { Kind::ALL.to_vec() } else { draw_kinds(rng) };
         let lasting = draw_lasting(rng, &configs);
         Plan {
             starts,
             kinds,
-            fault_pace: rng.between(Duration::from_millis(250), Duration::from_secs(4)),
+            fault_pace: rng.between(Duration::from_millis(150), Duration::from_millis(2_500)),
             reckless: rng.one_in(5),
             skewed: rng.one_in(2),
             refusals: !rng.one_in(3),
@@ -311,16 +311,19 @@ fn draw_limits(rng: &mut Rng) -> Limits {
     }
 }
 
-fn draw_start(rng: &mut Rng, heal_at: Moment) -> Moment {
-    // One in four arrives when the cluster has a past.
-    if rng.one_in(4) { Moment(rng.below(heal_at.0)) } else { Moment(rng.below(2_000_000).min(heal_at.0)) }
+fn draw_start(rng: &mut Rng, config: &Config, heal_at: Moment) -> Moment {
+    // One in four arrives when the cluster has a past. Founders do not: without all of them there is no cluster.
+    if config.bootstrap.is_empty() && rng.one_in(4) {
+        return Moment(rng.below(heal_at.0));
+    }
+    Moment(rng.below(1_000_000).min(heal_at.0))
 }
 
 fn draw_kinds(rng: &mut Rng) -> Vec<Kind> {
     if rng.one_in(20) {
         return Vec::new();
     }
-    let odds = 2 + rng.below(3);
+    let odds = 2 + rng.below(2);
     Kind::ALL.into_iter().filter(|_| rng.one_in(odds)).collect()
 }
 
@@ -356,9 +359,9 @@ fn draw_sync(rng: &mut Rng) -> (Duration, Duration) {
 
 fn draw_load(rng: &mut Rng) -> LoadPlan {
     LoadPlan {
-        pace: rng.between(Duration::from_millis(100), Duration::from_millis(600)),
+        pace: rng.between(Duration::from_millis(20), Duration::from_millis(400)),
         burst: 8 + rng.below(40),
-        broadcast: 10 + rng.below(20),
+        broadcast: 10 + rng.below(60),
         think: rng.between(Duration::from_millis(10), Duration::from_secs(4)),
     }
 }

@@ -157,10 +157,11 @@ impl Fetcher {
         }
         self.bytes.extend_from_slice(chunk.bytes.as_slice());
         (self.began, self.tries) = (now, 0);
-        self.due = now;
         if (self.bytes.len() as u64) < chunk.length {
+            self.due = now;
             return Progress::More;
         }
+        self.due = now + self.retry;
         let sound = self.bytes.len() as u64 == chunk.length && crc32c::crc32c(&self.bytes) == chunk.checksum;
         let state = if sound { open(&self.bytes) } else { None };
         self.bytes.clear();

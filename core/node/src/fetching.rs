@@ -72,8 +72,7 @@ impl Fetching {
 
     fn receive(&mut self, context: &mut Context, from: &Address, envelope: Envelope) -> Turn {
         let sender = Recipient::sender(from, &envelope);
-        let Message::Cluster(message) = envelope.message else { return Turn::Stay };
-        if let ClusterMessage::Ask(_) = message {
+        if let Message::Cluster(ClusterMessage::Ask(_)) = envelope.message {
             let (name, cluster) = (context.config.name.clone(), self.identity.cluster);
             let standing = Standing { name, cluster, founders: context.config.bootstrap.clone() };
             context.send_cluster(&self.signature(), sender, ClusterMessage::Standing(standing));
@@ -95,6 +94,8 @@ impl Fetching {
             context.refuse(&self.signature(), sender, Refusal::OldGeneration { generation: self.generation });
             return Turn::Stay;
         }
+        // Of the log nothing is of use before the snapshot is here.
+        let Message::Cluster(message) = envelope.message else { return Turn::Stay };
         match message {
             ClusterMessage::Chunk(chunk) => return self.on_chunk(context, from, &chunk),
             ClusterMessage::NoSnapshot(_) => {
@@ -143,6 +144,7 @@ impl Fetching {
                     return Turn::Installed { state, from: Some(from.clone()) };
                 }
                 context.counters.snapshots_refused += 1;
+                self.fetcher.on_nothing();
             }
         }
         self.on_wake(context)

@@ -54,8 +54,10 @@ impl Member {
             return Some(Turn::Fenced { generation: envelope.generation, holder: from.clone() });
         }
         if let Some(at) = self.state.departed_at(envelope.from) {
-            // Not before every live node has the entry: until then the departed may be needed to find it decided.
-            if at <= self.paxos.floor() {
+            // Not before every live node has the entry: until then the departed may be needed to find it decided. One
+            // that fetches a snapshot has nothing that anybody needs.
+            let fetches = matches!(envelope.message, Message::Cluster(ClusterMessage::Fetch(_)));
+            if at <= self.paxos.floor() || fetches {
                 context.counters.told_departed += 1;
                 let departed = Departed { node: envelope.from, incarnation: envelope.incarnation, at };
                 context.send_cluster(&signature, sender, ClusterMessage::Departed(departed));

@@ -69,6 +69,8 @@ pub struct Cluster {
     journal: JournalSeq,
     /// Nothing happens until this record is safe: who this node is, or what it starts from.
     gate: Option<JournalSeq>,
+    /// What is told once the gate opens: before that it is not so.
+    announcements: Vec<Event>,
     /// The time last asked for.
     wake: Option<Time>,
     handled: Time,
@@ -81,7 +83,8 @@ impl Cluster {
             Context { config, rng: Rng::new(seed), now, outputs: VecDeque::new(), counters: Counters::default() };
         let phase = Phase::Blank(Blank::new(&mut context));
         let journal = JournalSeq(0);
-        let mut cluster = Cluster { context, phase, journal, gate: None, wake: None, handled: now };
+        let mut cluster =
+            Cluster { context, phase, journal, gate: None, announcements: Vec::new(), wake: None, handled: now };
         cluster.resume(Restored::from(records));
         cluster.ask_to_be_woken();
         cluster
@@ -93,7 +96,7 @@ impl Cluster {
         let cookie = self.context.new_cookie();
         identity.incarnation = Incarnation { life: identity.incarnation.life + 1, cookie };
         self.order(Record::Identity(identity.clone()));
-        self.context.event(Event::Named { node: identity.node, incarnation: identity.incarnation });
+        self.announce_name(&identity);
         self.phase = match restored.state {
             Some(state) if restored.log.last() > Slot::ZERO => {
                 let Restored { generation, promised, log, .. } = restored;
@@ -129,7 +132,7 @@ impl Cluster {
         }
         if let Some(gate) = self.gate {
             match input {
-                Input::Persisted(seq) if seq >= gate => self.gate = None,
+                Input::Persisted(seq) if seq >= gate => self.open_gate(),
                 input => return self.turn_away(input),
             }
             return self.after(Turn::Stay);
@@ -143,6 +146,17 @@ impl Cluster {
             Phase::Member(member) => member.handle(&mut self.context, input),
         };
         self.after(turn);
+    }
+
+    fn open_gate(&mut self) {
+        self.gate = None;
+        for event in std::mem::take(&mut self.announcements) {
+            self.context.event(event);
+        }
+    }
+
+    fn announce_name(&mut self, identity: &Identity) {
+        self.announcements.push(Event::Named { node: identity.node, incarnation: identity.incarnation });
     }
 
     /// While the gate is shut: callers get an answer, messages are as good as lost.
@@ -167,7 +181,7 @@ impl Cluster {
             Turn::Found => self.found(),
             Turn::Named { identity, generation, slot, holders } => {
                 self.order(Record::Identity(identity.clone()));
-                self.context.event(Event::Named { node: identity.node, incarnation: identity.incarnation });
+                self.announce_name(&identity);
                 let fetching = Fetching::new(&mut self.context, identity, generation, slot, holders);
                 self.phase = Phase::Fetching(fetching);
             }
@@ -176,7 +190,7 @@ impl Cluster {
             Turn::Departed { at } => {
                 self.give_up_tickets();
                 self.order(Record::Blank);
-                self.context.event(Event::Departed { at });
+                self.announcements.push(Event::Departed { at });
                 self.phase = Phase::Blank(Blank::new(&mut self.context));
             }
             Turn::GaveUp => {
@@ -210,13 +224,18 @@ impl Cluster {
     /// What this node knows belongs to a generation that was given up. It keeps its id, and fetches anew.
     fn fence(&mut self, generation: Generation, holder: Address) {
         self.give_up_tickets();
-        let identity = match &self.phase {
+        let mut identity = match &self.phase {
             Phase::Member(member) => member.identity().clone(),
             Phase::Fetching(fetching) => fetching.identity().clone(),
             Phase::Blank(_) => return,
         };
+        // A new life, as after a restart: its submissions are numbered anew.
+        let cookie = self.context.new_cookie();
+        identity.incarnation = Incarnation { life: identity.incarnation.life + 1, cookie };
         self.order(Record::Fenced(generation));
-        self.context.event(Event::Fenced { generation });
+        self.order(Record::Identity(identity.clone()));
+        self.announcements.push(Event::Fenced { generation });
+        self.announce_name(&identity);
         let mut holders = vec![holder];
         holders.extend(self.context.config.join.iter().cloned());
         let fetching = Fetching::new(&mut self.context, identity, generation, Slot::ZERO, holders);

@@ -143,7 +143,13 @@ impl Paxos {
         self.become_follower();
         self.generation = generation;
         let ballot = Ballot { generation, round: self.promised.round.max(self.highest.round) + 1, node: self.me };
-        let tail: Vec<Arc<Entry>> = self.log.tail(self.log.decided()).into_iter().map(|held| held.entry).collect();
+        // What this node accepted it keeps, up to a government that would remove it: nobody else is left to lead.
+        let keeps_me = |entry: &Arc<Entry>| match &entry.body {
+            Body::Government(government) => government.nodes().any(|node| node == self.me),
+            Body::Noop | Body::Edict(_) | Body::Submission(_) => true,
+        };
+        let held = self.log.tail(self.log.decided()).into_iter().map(|held| held.entry);
+        let tail: Vec<Arc<Entry>> = held.take_while(keeps_me).collect();
         // The last government in the tail, if there is one, names everybody; else the present one does.
         let last = tail.iter().rev().find_map(|entry| match &entry.body {
             Body::Government(government) => Some(government.nodes().collect::<BTreeSet<NodeId>>()),

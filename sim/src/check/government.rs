@@ -101,7 +101,9 @@ fn shape(government: &Government) -> Result<(), String> {
 /// Who votes now and did not before must be acclimated; and one voter never remains of several.
 fn seats(roll: &Roll, before: &Government, government: &Government) -> Result<(), String> {
     for voter in government.voters().filter(|&voter| !before.is_voter(voter)) {
-        if roll.stands(voter) != Some(Stands::Present) {
+        // It may have gone absent, or been told to leave, while this government was on its way.
+        let acclimated = matches!(roll.stands(voter), Some(Stands::Present | Stands::Absent | Stands::Leaving));
+        if !acclimated {
             return Err(format!("{voter} is given a seat, and is {:?}", roll.stands(voter)));
         }
     }

@@ -38,6 +38,10 @@ fn must_refuse(view: &View<'_>, envelope: &Envelope) -> Option<&'static str> {
     if envelope.from.is_nobody() {
         return None; // A blank node asks; that is for everybody to answer.
     }
+    // Without a state there is nothing that a message about the log could do.
+    if view.state.is_none() && matches!(envelope.message, Message::Paxos(_)) {
+        return None;
+    }
     if envelope.cluster != me.cluster {
         return Some("it is of another cluster");
     }
@@ -47,10 +51,6 @@ fn must_refuse(view: &View<'_>, envelope: &Envelope) -> Option<&'static str> {
     let known = view.state.and_then(|state| state.members.get(&envelope.from)).map(|member| member.incarnation);
     if known.is_some_and(|known| known.life > envelope.incarnation.life) {
         return Some("its sender lives a later life");
-    }
-    // Without a state there is nothing that a message about the log could do.
-    if view.state.is_none() && matches!(envelope.message, Message::Paxos(_)) {
-        return None;
     }
     if envelope.to == me.node && envelope.to_cookie != Cookie::UNKNOWN && envelope.to_cookie != me.incarnation.cookie {
         return Some("it was meant for an earlier life of its receiver");
