@@ -4,7 +4,7 @@
 
 use crate::Violation;
 use crate::clock::Moment;
-use crate::host::Life;
+use crate::host::{Host, Life};
 use crate::plan::{Kind, Lasting, host_name};
 use crate::world::{Happening, World};
 use atoll_node::{Config, Input, Order};
@@ -100,7 +100,7 @@ impl World {
     /// Anybody, and the leader a little more often than the others.
     fn draw_victim(&mut self) -> usize {
         let drawn = self.faults.rng.below(self.hosts.len() as u64) as usize;
-        let leads = |host: &crate::host::Host| host.view().is_some_and(|view| view.leading.is_some());
+        let leads = |host: &Host| host.view().is_some_and(|view| view.leading.is_some());
         if self.faults.rng.one_in(4) { self.hosts.iter().position(leads).unwrap_or(drawn) } else { drawn }
     }
 
@@ -282,18 +282,30 @@ impl World {
 
     /// What the process is started with. An operator does not let a founder that lost its memory found a second cluster
     /// beside one that lives, where nobody may be there to tell it so.
-    pub(crate) fn config_for_start(&self, host: usize, blank: bool) -> Config {
+    pub(crate) fn config_for_start(&mut self, host: usize, blank: bool) -> Config {
         let mut config = self.hosts[host].config.clone();
         let first = config.bootstrap.first() == Some(&config.name);
-        let belongs = |other: &usize| *other != host && self.hosts[*other].identity().is_some();
-        if blank && first && (0..self.hosts.len()).any(|other| belongs(&other)) {
-            let told = (0..self.hosts.len())
-                .any(|other| belongs(&other) && config.bootstrap.contains(&self.hosts[other].config.name));
-            if !told {
-                config.bootstrap.clear();
-            }
+        let belongs = |other: &Host| other.config.name != config.name && other.identity().is_some();
+        let told = |other: &Host| belongs(other) && config.bootstrap.contains(&other.config.name);
+        let keeps = !blank || !first || !self.hosts.iter().any(belongs) || self.hosts.iter().any(told);
+        self.hosts[host].arrives_only = !keeps;
+        if !keeps {
+            config.bootstrap.clear();
         }
         config
+    }
+
+    /// When the last of the others has lost its memory as well, the founder may found after all.
+    pub(crate) fn let_found_again(&mut self) {
+        if self.hosts.iter().any(|host| host.identity().is_some()) {
+            return;
+        }
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].arrives_only && self.hosts[host].is_running() {
+                self.kill(host, false);
+                self.push(self.now.after(Duration::from_millis(100)), Happening::Start(host as u32));
+            }
+        }
     }
 
     pub(crate) fn must_stay_down(&self, host: usize) -> bool {

@@ -46,6 +46,8 @@ pub(crate) struct Host {
     pub(crate) second: u64,
     pub(crate) sent_before: u64,
     pub(crate) recording: Option<(Recorder, File)>,
+    /// Started without its list of founders.
+    pub(crate) arrives_only: bool,
     /// The node that the disk knows, as far as it is safe.
     pub(crate) kept: Option<(ClusterId, NodeId)>,
 }
@@ -72,6 +74,7 @@ impl Host {
             second: 0,
             sent_before: 0,
             recording: None,
+            arrives_only: false,
             kept: None,
         }
     }

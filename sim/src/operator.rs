@@ -32,6 +32,7 @@ impl World {
     pub(crate) fn look_after(&mut self) -> Result<(), Violation> {
         self.push(self.now.after(LOOK), Happening::Operator);
         self.recover_if_lost()?;
+        self.let_found_again();
         if self.faults.over && self.ended.is_none() {
             self.look_at_health()?;
         }

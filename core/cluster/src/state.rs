@@ -137,6 +137,10 @@ impl State {
                 for node in others {
                     self.set_absent(slot, node, Why::Silent, effects);
                 }
+                if let Some(member) = self.members.get_mut(&leader) {
+                    member.standing = Standing::Present;
+                }
+                effects.push(Effect::StandingChanged);
             }
         }
     }

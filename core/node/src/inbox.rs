@@ -187,6 +187,12 @@ impl Member {
         if self.office.is_some() {
             return self.on_newcomer(context, ask);
         }
+        if sender.node.is_nobody() && !self.asked_here.contains(&ask.newcomer.incarnation) {
+            self.asked_here.push_back(ask.newcomer.incarnation);
+            if self.asked_here.len() > context.config.limits.arrivals {
+                self.asked_here.pop_front(); // That one asks again.
+            }
+        }
         // It may be named already, and out of the leader's reach.
         let named = self.state.named(&ask.newcomer.name);
         if let Some((node, _)) = named.filter(|(_, member)| member.incarnation == ask.newcomer.incarnation) {

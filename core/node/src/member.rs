@@ -16,7 +16,7 @@ use atoll_types::{
     Address, Ballot, Body, Cause, Checkpoint, ClusterId, Entry, Generation, Government, Identity, Incarnation,
     JournalSeq, Newcomer, NodeId, Payload, Record, Request, Slot, Time,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Where a node was heard last, and in which life.
@@ -40,6 +40,8 @@ pub(crate) struct Member {
     pub(crate) dead: BTreeMap<NodeId, Incarnation>,
     /// Whose death was reported, until they are heard again.
     pub(crate) known_dead: BTreeMap<NodeId, Incarnation>,
+    /// Newcomers that asked here: this node can reach them, and welcomes them once they are named.
+    pub(crate) asked_here: VecDeque<Incarnation>,
     pub(crate) keeper: Keeper,
     /// Set while this node is so far behind that it fetches a snapshot.
     pub(crate) fetcher: Option<Fetcher>,
@@ -78,6 +80,7 @@ impl Member {
             sightings: BTreeMap::new(),
             dead: BTreeMap::new(),
             known_dead: BTreeMap::new(),
+            asked_here: VecDeque::new(),
             fetcher: None,
             report_due: context.now,
             office: None,
@@ -490,7 +493,7 @@ impl Member {
             }
             Effect::Arrived { node } => {
                 self.note_absences();
-                self.on_arrived(context, slot, node);
+                self.on_arrived(context, node);
             }
             Effect::Departed { node } => {
                 self.contacts.remove(&node);

@@ -212,11 +212,13 @@ impl Member {
     }
 
     /// A government that names a newcomer is decided: make its snapshot, and tell it.
-    pub(crate) fn on_arrived(&mut self, context: &mut Context, _slot: Slot, node: NodeId) {
+    pub(crate) fn on_arrived(&mut self, context: &mut Context, node: NodeId) {
         if self.state.government.is_voter(self.me()) {
             self.keep_snapshot(context);
         }
-        if self.office.is_some() {
+        let incarnation = self.state.members.get(&node).map(|member| member.incarnation);
+        let asked_here = incarnation.is_some_and(|incarnation| self.asked_here.contains(&incarnation));
+        if self.office.is_some() || asked_here {
             self.welcome(context, node);
         }
     }

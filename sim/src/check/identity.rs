@@ -138,6 +138,15 @@ impl Identities {
         }
     }
 
+    /// A node that departed and crashed before its disk knew is who it was, until it is told again.
+    pub(crate) fn on_start(&mut self, host: &Host, view: &View<'_>) {
+        if let Some(named) = bearer(view)
+            && host.kept == Some((named.0, named.2))
+        {
+            self.retired.remove(&named);
+        }
+    }
+
     pub(crate) fn is_named(&self, host: usize) -> bool {
         self.named[host].is_some()
     }

@@ -72,6 +72,7 @@ impl Checks {
     pub(crate) fn on_start(&mut self, hosts: &[Host], host: usize, blank: bool) -> Result<(), Violation> {
         if let Some(view) = hosts[host].view() {
             self.agreement.on_start(&self.logs, host, &view, blank);
+            self.identities.on_start(&hosts[host], &view);
         }
         self.quorum.on_start(&self.ledger, host);
         self.barriers.begin_after(host, Slot::ZERO);

@@ -193,11 +193,11 @@ impl Roll {
                 }
                 self.reduce(slot);
             }
-            Request::Depart { node } => self.order_departure(*node),
+            Request::Depart { node } => self.order_departure(slot, *node),
         }
     }
 
-    fn order_departure(&mut self, node: NodeId) {
+    fn order_departure(&mut self, slot: Slot, node: NodeId) {
         let left = self.active().filter(|&other| other != node).count();
         let voters = self.government.as_ref().map_or(0, Government::voter_count);
         let votes = self.government.as_ref().is_some_and(|government| government.is_voter(node));
@@ -205,6 +205,9 @@ impl Roll {
         if let Some(listed) = self.members.get_mut(&node)
             && left >= needed
         {
+            if listed.stands == Stands::Absent {
+                listed.since = slot;
+            }
             listed.stands = Stands::Leaving;
         }
     }
