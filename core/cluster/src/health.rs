@@ -23,6 +23,8 @@ struct Seen {
     /// The life that was heard.
     incarnation: Incarnation,
     heard: Time,
+    /// When it was heard by the leader itself, not through others.
+    direct: Option<Time>,
     /// None until it is really heard under this leader.
     position: Option<Slot>,
     /// When the leader began to ask it directly.
@@ -63,6 +65,7 @@ impl Health {
             self.seen.entry(node).or_insert(Seen {
                 incarnation: member.incarnation,
                 heard: now,
+                direct: None,
                 position: None,
                 asked: None,
                 dead: None,
@@ -90,6 +93,19 @@ impl Health {
         (seen.heard, seen.asked, seen.dead) = (now, None, None);
         seen.position = seen.position.max(Some(sighting.position));
         seen.returned = sighting.returned.or(seen.returned.take());
+    }
+
+    /// The node itself spoke to the leader.
+    pub fn on_direct(&mut self, now: Time, node: NodeId) {
+        if let Some(seen) = self.seen.get_mut(&node) {
+            seen.direct = Some(now);
+        }
+    }
+
+    /// Does the leader itself hear this node?
+    pub fn is_near(&self, now: Time, node: NodeId) -> bool {
+        let direct = self.seen.get(&node).and_then(|seen| seen.direct);
+        direct.is_some_and(|direct| now.since(direct) < self.patience.silence) && self.is_healthy(now, node)
     }
 
     /// Hard evidence: the process of that life is gone.
@@ -144,9 +160,14 @@ impl Health {
                 (seen.incarnation, seen.position, seen.dead) = (member.incarnation, None, None);
             }
             let silent = now.since(seen.heard);
+            // A voter that is only heard through others may be needed in the majority: is it within reach?
+            let far = seen.direct.is_none_or(|direct| now.since(direct) >= self.patience.silence / 2);
+            if far && !member.is_absent() && state.government.is_voter(node) {
+                verdicts.ask.push(node);
+            }
             if silent >= self.patience.silence / 2 {
                 seen.asked.get_or_insert(now);
-                if !member.is_absent() {
+                if !member.is_absent() && !verdicts.ask.contains(&node) {
                     verdicts.ask.push(node);
                 }
             }

@@ -16,7 +16,9 @@ pub struct Sight<'a> {
     pub me: NodeId,
     /// Members of the majority that do not answer.
     pub silent: &'a [NodeId],
-    /// Nodes heard recently.
+    /// Nodes the leader itself hears.
+    pub near: &'a BTreeSet<NodeId>,
+    /// Nodes heard recently, by the leader or through others.
     pub healthy: &'a BTreeSet<NodeId>,
 }
 
@@ -79,7 +81,10 @@ pub fn without(state: &State, sight: &Sight<'_>, node: NodeId, why: Why) -> Opti
     }
     let voters = voters(state, sight, Some(node))?;
     let everybody = state.members.keys().copied().filter(|&other| other != node);
-    Some(Government::of(&voters, everybody, Cause::Departed { node, why }))
+    let order = silent_last(sight, voters, &state.government);
+    let smaller = Government::of(&order, everybody, Cause::Departed { node, why });
+    // A government that the leader cannot reach a majority of would be the last one.
+    smaller.majority.iter().all(|other| *other == sight.me || sight.near.contains(other)).then_some(smaller)
 }
 
 /// A government with other voters, or another majority of the same, if one is better than what there is.
@@ -97,15 +102,15 @@ pub fn improved(state: &State, sight: &Sight<'_>) -> Option<Government> {
     }
     let order = silent_last(sight, state.government.voters().collect(), &state.government);
     let better = Government::of(&order, everybody(), Cause::Rearranged);
-    let fit = |node: &NodeId| !unfit(*node) && (*node == sight.me || sight.healthy.contains(node));
+    let fit = |node: &NodeId| !unfit(*node) && (*node == sight.me || sight.near.contains(node));
     // Without enough that answer, a swap only trades one silent node for another.
     better.majority.iter().all(fit).then_some(better)
 }
 
-/// The leader, then whoever answers in the majority, then the healthy ones that stand by, then the rest.
+/// The leader, then whoever is near in the majority, then those near that stand by, then the rest.
 fn silent_last(sight: &Sight<'_>, voters: Vec<NodeId>, government: &Government) -> Vec<NodeId> {
     let rank = |node: &NodeId| {
-        let silent = sight.silent.contains(node) || !sight.healthy.contains(node);
+        let silent = sight.silent.contains(node) || !sight.near.contains(node);
         (*node != sight.me, silent, !government.majority.contains(node))
     };
     let mut order = voters;
@@ -152,7 +157,7 @@ mod tests {
 
     fn all_healthy(silent: &[NodeId]) -> Sight<'_> {
         static ALL: std::sync::LazyLock<BTreeSet<NodeId>> = std::sync::LazyLock::new(|| (1..=9).map(NodeId).collect());
-        Sight { me: NodeId(1), silent, healthy: &ALL }
+        Sight { me: NodeId(1), silent, near: &ALL, healthy: &ALL }
     }
 
     fn voters_of(government: Option<Government>) -> Option<Vec<NodeId>> {
@@ -195,8 +200,16 @@ mod tests {
         assert_eq!((swapped.majority, swapped.minority), (ids(&[1, 3]), ids(&[2])));
         assert_eq!(swapped.cause, Cause::Rearranged);
         let healthy = BTreeSet::from([NodeId(1), NodeId(2)]);
-        let nobody_else = Sight { me: NodeId(1), silent: &silent, healthy: &healthy };
+        let nobody_else = Sight { me: NodeId(1), silent: &silent, near: &healthy, healthy: &healthy };
         assert_eq!(improved(&state(3, 3, &[]), &nobody_else), None);
+    }
+
+    #[test]
+    fn a_departure_waits_until_the_rest_is_within_reach() {
+        let (near, healthy) = (BTreeSet::from([NodeId(1), NodeId(2)]), (1..=9).map(NodeId).collect());
+        let sight = Sight { me: NodeId(1), silent: &[], near: &near, healthy: &healthy };
+        assert_eq!(without(&state(3, 3, &[]), &sight, NodeId(2), Why::Ordered), None, "3 is heard through 2 only");
+        assert_eq!(voters_of(without(&state(3, 3, &[]), &sight, NodeId(3), Why::Ordered)), Some(ids(&[1, 2])));
     }
 
     #[test]

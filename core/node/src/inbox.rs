@@ -23,6 +23,9 @@ impl Member {
         if !node.is_nobody() {
             self.contacts.insert(node, Contact { incarnation, address: from.clone() });
             self.sight(context, Sighting::of(node, incarnation));
+            if let Some(office) = &mut self.office {
+                office.health.on_direct(context.now, node);
+            }
         }
         match envelope.message {
             Message::Paxos(message) => {

@@ -153,6 +153,9 @@ impl Cluster {
         for event in std::mem::take(&mut self.announcements) {
             self.context.event(event);
         }
+        if let Phase::Member(member) = &self.phase {
+            member.tell_open_barriers(&mut self.context);
+        }
     }
 
     fn announce_name(&mut self, identity: &Identity) {

@@ -146,9 +146,7 @@ impl Member {
             seed: context.rng.next(),
             journal,
         };
-        let mut member = Member::new(context, identity, start, state);
-        member.tell_open_barriers(context);
-        member
+        Member::new(context, identity, start, state)
     }
 
     /// With the snapshot it was waiting for, and the record that is to be safe before it speaks.
@@ -180,7 +178,7 @@ impl Member {
             snapshot: snapshot.bytes,
             tail: Vec::new(),
         };
-        let mut member = Member::new(context, identity, start, state);
+        let member = Member::new(context, identity, start, state);
         // Whoever had the snapshot has what follows.
         let holder = member.state.members.iter().find(|(_, other)| Some(&other.address) == from.as_ref());
         if let Some((&holder, _)) = holder {
@@ -188,7 +186,6 @@ impl Member {
             let missing = atoll_paxos::message::Missing { position };
             member.send(context, holder, Message::Paxos(atoll_paxos::Message::Missing(missing)));
         }
-        member.tell_open_barriers(context);
         (member, checkpoint)
     }
 
@@ -519,7 +516,7 @@ impl Member {
         }
     }
 
-    pub(crate) fn tell_open_barriers(&mut self, context: &mut Context) {
+    pub(crate) fn tell_open_barriers(&self, context: &mut Context) {
         let open: Vec<Slot> = self.state.barriers.keys().copied().collect();
         open.into_iter().for_each(|barrier| self.tell_barrier(context, barrier));
     }

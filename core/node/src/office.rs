@@ -99,9 +99,11 @@ impl Member {
         let me = self.me();
         let silent = self.paxos.silent_majority();
         let office = self.office.as_mut()?;
-        let healthy: BTreeSet<NodeId> =
-            self.state.members.keys().copied().filter(|&node| office.health.is_healthy(context.now, node)).collect();
-        let sight = Sight { me, silent: &silent, healthy: &healthy };
+        let now = context.now;
+        let everybody = || self.state.members.keys().copied();
+        let healthy: BTreeSet<NodeId> = everybody().filter(|&node| office.health.is_healthy(now, node)).collect();
+        let near: BTreeSet<NodeId> = everybody().filter(|&node| office.health.is_near(now, node)).collect();
+        let sight = Sight { me, silent: &silent, near: &near, healthy: &healthy };
         while let Some((node, why)) = office.departures.pop_first() {
             if let Some(government) = seats::without(&self.state, &sight, node, why) {
                 office.look_again = true;
