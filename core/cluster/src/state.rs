@@ -87,7 +87,7 @@ impl State {
             members: BTreeMap::new(),
             departed: BTreeMap::new(),
             next_node: NodeId(1),
-            government: Government { majority: vec![], minority: vec![], learners: vec![], cause: Cause::Elected },
+            government: Government::of(&[], std::iter::empty(), Cause::Elected),
             government_slot: Slot::ZERO,
             submitted: BTreeMap::new(),
             barriers: BTreeMap::new(),

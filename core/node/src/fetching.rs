@@ -6,7 +6,7 @@ use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
 use atoll_cluster::message::{Chunk, Message as ClusterMessage, Pong, Refusal, Standing};
 use atoll_cluster::snapshot::{Fetcher, Progress};
-use atoll_types::{Address, Bug, Generation, Government, Identity, NodeId, Slot, Time, planted};
+use atoll_types::{Address, Bug, ClusterId, Generation, Government, Identity, NodeId, Slot, Time, planted};
 
 #[derive(Debug)]
 pub(crate) struct Fetching {
@@ -78,7 +78,12 @@ impl Fetching {
             context.send_cluster(&self.signature(), sender, ClusterMessage::Standing(standing));
             return Turn::Stay;
         }
+        if envelope.cluster == ClusterId::NONE {
+            return Turn::Stay;
+        }
         if envelope.cluster != self.identity.cluster {
+            context.counters.refused_other_cluster += 1;
+            context.refuse(&self.signature(), sender, Refusal::OtherCluster { cluster: self.identity.cluster });
             return Turn::Stay;
         }
         let for_me = envelope.to.is_nobody()

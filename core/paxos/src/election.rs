@@ -199,9 +199,14 @@ impl Paxos {
             let promises = campaign.promises.values();
             let votes = promises
                 .filter_map(|promise| promise.held.get(usize::try_from(slot.0.checked_sub(promise.first.0)?).ok()?));
-            votes.max_by_key(|held| held.ballot)
+            // Votes from before the present government are void: its leader has seen all that could have been decided.
+            votes.filter(|held| held.ballot >= self.government.ballot).max_by_key(|held| held.ballot)
         };
-        let last = campaign.promises.values().map(|promise| promise.decided.0 + promise.held.len() as u64).max();
+        let ends = campaign.promises.values().map(|promise| {
+            let valid = promise.held.iter().rposition(|held| held.ballot >= self.government.ballot);
+            promise.decided.0 + valid.map_or(0, |last| last as u64 + 1)
+        });
+        let last = ends.max();
         for slot in self.log.decided().0 + 1..=last.unwrap_or(0) {
             let entry = match held(Slot(slot)) {
                 Some(held) => held.entry.clone(),

@@ -143,13 +143,7 @@ impl Paxos {
         self.become_follower();
         self.generation = generation;
         let ballot = Ballot { generation, round: self.promised.round.max(self.highest.round) + 1, node: self.me };
-        // What this node accepted it keeps, up to a government that would remove it: nobody else is left to lead.
-        let keeps_me = |entry: &Arc<Entry>| match &entry.body {
-            Body::Government(government) => government.nodes().any(|node| node == self.me),
-            Body::Noop | Body::Edict(_) | Body::Submission(_) => true,
-        };
-        let held = self.log.tail(self.log.decided()).into_iter().map(|held| held.entry);
-        let tail: Vec<Arc<Entry>> = held.take_while(keeps_me).collect();
+        let tail = self.own_tail();
         // The last government in the tail, if there is one, names everybody; else the present one does.
         let last = tail.iter().rev().find_map(|entry| match &entry.body {
             Body::Government(government) => Some(government.nodes().collect::<BTreeSet<NodeId>>()),
@@ -170,6 +164,25 @@ impl Paxos {
         self.propose_entries(tail);
         self.inaugurate_with(Government::of(&[self.me], everybody.into_iter(), cause));
         self.flush();
+    }
+
+    /// What this node accepted and may be decided, up to a government that would remove it: nobody else is left to lead.
+    fn own_tail(&self) -> Vec<Arc<Entry>> {
+        let mut least = self.government.ballot;
+        let mut tail = Vec::new();
+        for held in self.log.tail(self.log.decided()) {
+            if held.ballot < least {
+                break; // Void, as is whatever follows.
+            }
+            if let Body::Government(government) = &held.entry.body {
+                if !government.nodes().any(|node| node == self.me) {
+                    break;
+                }
+                least = government.ballot;
+            }
+            tail.push(held.entry);
+        }
+        tail
     }
 
     pub(crate) fn inaugurate_with(&mut self, government: Government) {
@@ -221,8 +234,9 @@ impl Paxos {
         self.flush();
     }
 
-    fn propose_government_entry(&mut self, government: Government) {
+    fn propose_government_entry(&mut self, mut government: Government) {
         government.check();
+        government.ballot = self.promised;
         let slot = self.propose_entry(Body::Government(government.clone()));
         let (now, decided) = (self.now, self.log.decided());
         let Role::Leader(leader) = &mut self.role else { return };

@@ -2,13 +2,16 @@
 //!
 //! Not here: which change of government is wanted (`atoll-cluster`), when one takes effect (`atoll-paxos`).
 
-use crate::{ClusterId, Generation, Newcomer, NodeId, Why};
+use crate::{Ballot, ClusterId, Generation, Newcomer, NodeId, Why};
 use serde::{Deserialize, Serialize};
 
 /// Invariants: the leader is the first of the majority; no node stands in two of the lists; the majority is just more
 /// than half of the voters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Government {
+    /// Of the leader that proposed it. A vote for a later slot in a lower ballot is void: that leader has asked a majority
+    /// for everything that could have been decided, and put its government after it.
+    pub ballot: Ballot,
     /// The voters the leader sends to, itself first.
     pub majority: Vec<NodeId>,
     /// The voters that stand by.
@@ -68,13 +71,14 @@ impl Government {
         self.voters().filter(|&voter| holds(voter)).count() >= self.quorum()
     }
 
-    /// Lays `voters` out as majority and minority, the first one leading; everybody else of `everybody` learns.
+    /// Lays `voters` out, for whoever will propose it, as majority and minority, the first one leading; everybody else of `everybody` learns.
     pub fn of(voters: &[NodeId], everybody: impl Iterator<Item = NodeId>, cause: Cause) -> Government {
         let active = voters.len() / 2 + 1;
         let mut learners: Vec<NodeId> = everybody.filter(|node| !voters.contains(node)).collect();
         learners.sort_unstable();
         learners.dedup();
         Government {
+            ballot: Ballot::default(),
             majority: voters[..active.min(voters.len())].to_vec(),
             minority: voters[active.min(voters.len())..].to_vec(),
             learners,

@@ -157,7 +157,8 @@ impl Identities {
     }
 
     pub(crate) fn on_send(&self, host: usize, envelope: &Envelope) -> Result<(), Violation> {
-        if !envelope.from.is_nobody() && self.retired.contains(&(envelope.cluster, envelope.generation, envelope.from)) {
+        if !envelope.from.is_nobody() && self.retired.contains(&(envelope.cluster, envelope.generation, envelope.from))
+        {
             let detail = format!("{} speaks for {}, who is gone for good", host_name(host), envelope.from);
             return Err(Violation::of(RULE, detail));
         }
