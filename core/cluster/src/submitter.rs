@@ -59,8 +59,8 @@ impl Submitter {
         self.outstanding.iter().any(|outstanding| wanted(&outstanding.request))
     }
 
-    /// What is to be sent to the leader now, at first or again.
-    pub fn take_due(&mut self, now: Time, rng: &mut Rng) -> Vec<Submission> {
+    /// What is to be sent to the leader now, at first or again, each with how often it was tried before.
+    pub fn take_due(&mut self, now: Time, rng: &mut Rng) -> Vec<(u32, Submission)> {
         let floor = self.outstanding.iter().map(|outstanding| outstanding.sequence).min().unwrap_or(self.next);
         let mut due = Vec::new();
         for outstanding in self.outstanding.iter_mut().filter(|outstanding| outstanding.due <= now) {
@@ -72,13 +72,14 @@ impl Submitter {
             let pause = doubled.min(self.retry_most);
             outstanding.attempts += 1;
             outstanding.due = now + rng.between(pause, pause * 2);
-            due.push(Submission {
+            let submission = Submission {
                 node: self.node,
                 cookie: self.cookie,
                 sequence: outstanding.sequence,
                 floor,
                 request: outstanding.request.clone(),
-            });
+            };
+            due.push((outstanding.attempts - 1, submission));
         }
         due
     }
@@ -147,7 +148,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..5 {
             let sent = submitter.take_due(now, &mut rng);
-            assert_eq!(sent.iter().map(|sent| sent.sequence).collect::<Vec<_>>(), [Sequence(1)]);
+            assert_eq!(sent.iter().map(|(_, sent)| sent.sequence).collect::<Vec<_>>(), [Sequence(1)]);
             pauses.push(submitter.due().since(now));
             now = submitter.due();
         }
@@ -163,7 +164,7 @@ mod tests {
         let mut submitter = submitter(4);
         (0..3).for_each(|_| assert!(submitter.submit(Time(0), user(), None)));
         submitter.on_taken(Sequence(1));
-        let floors: Vec<u64> = submitter.take_due(Time(0), &mut rng).iter().map(|sent| sent.floor.0).collect();
+        let floors: Vec<u64> = submitter.take_due(Time(0), &mut rng).iter().map(|(_, sent)| sent.floor.0).collect();
         assert_eq!(floors, [2, 2]);
     }
 

@@ -15,7 +15,8 @@ pub(crate) struct Blank {
 }
 
 impl Blank {
-    pub(crate) fn new(context: &mut Context) -> Blank {
+    /// `departed`: it has belonged to a cluster, and founds no other, whatever `--bootstrap` says.
+    pub(crate) fn new(context: &mut Context, departed: bool) -> Blank {
         let incarnation = Incarnation { life: 1, cookie: context.new_cookie() };
         let config = &context.config;
         let newcomer = Newcomer {
@@ -28,7 +29,8 @@ impl Blank {
             level: config.level,
             durable: config.durable,
         };
-        let ask = Ask { newcomer, founders: config.bootstrap.clone() };
+        let founders = if departed { Vec::new() } else { config.bootstrap.clone() };
+        let ask = Ask { newcomer, founders };
         let (join, timing) = (config.join.clone(), &config.timing);
         let arrival = Arrival::new(context.now, ask, join, timing.retry, timing.retry_most);
         Blank { arrival, signature: Signature::blank(incarnation) }

@@ -81,11 +81,12 @@ impl Cluster {
     pub fn start(config: Config, seed: u64, records: Vec<Record>, now: Time) -> Cluster {
         let mut context =
             Context { config, rng: Rng::new(seed), now, outputs: VecDeque::new(), counters: Counters::default() };
-        let phase = Phase::Blank(Blank::new(&mut context));
+        let restored = Restored::from(records);
+        let phase = Phase::Blank(Blank::new(&mut context, restored.departed));
         let journal = JournalSeq(0);
         let mut cluster =
             Cluster { context, phase, journal, gate: None, announcements: Vec::new(), wake: None, handled: now };
-        cluster.resume(Restored::from(records));
+        cluster.resume(restored);
         cluster.ask_to_be_woken();
         cluster
     }
@@ -194,11 +195,11 @@ impl Cluster {
                 self.give_up_tickets();
                 self.order(Record::Blank);
                 self.announcements.push(Event::Departed { at });
-                self.phase = Phase::Blank(Blank::new(&mut self.context));
+                self.phase = Phase::Blank(Blank::new(&mut self.context, true));
             }
             Turn::GaveUp => {
                 self.order(Record::Blank);
-                self.phase = Phase::Blank(Blank::new(&mut self.context));
+                self.phase = Phase::Blank(Blank::new(&mut self.context, true));
             }
         }
         self.ask_to_be_woken();

@@ -316,14 +316,14 @@ impl Member {
         if context.now < self.submitter.due() {
             return;
         }
-        for submission in self.submitter.take_due(context.now, &mut context.rng) {
+        for (attempts, submission) in self.submitter.take_due(context.now, &mut context.rng) {
             let leader = self.paxos.leader();
             if leader == Some(self.me()) {
                 self.on_submission(context, submission, None);
                 continue;
             }
-            // The link to the leader may be the one that is cut: now and then whoever feeds this node passes it on.
-            let around = self.paxos.feeder().filter(|_| context.rng.one_in(3));
+            // The link to the leader may be the one that is cut: every other try goes through whoever feeds this node.
+            let around = self.paxos.feeder().filter(|_| attempts % 2 == 1);
             if let Some(node) = around.or(leader) {
                 self.send(context, node, Message::Cluster(ClusterMessage::Submit(Submit { submission })));
             }

@@ -8,6 +8,8 @@ use atoll_types::{Ballot, Bug, Generation, Held, Identity, Record, Slot, planted
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) identity: Option<Identity>,
+    /// Belonged to a cluster once, and no longer.
+    pub(crate) departed: bool,
     pub(crate) generation: Generation,
     pub(crate) promised: Ballot,
     /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
@@ -20,6 +22,7 @@ impl Restored {
     fn blank() -> Restored {
         Restored {
             identity: None,
+            departed: false,
             generation: Generation::default(),
             promised: Ballot::default(),
             state: None,
@@ -75,7 +78,7 @@ impl Restored {
                 let identity = self.identity.take();
                 *self = Restored { identity, generation, ..Restored::blank() };
             }
-            Record::Blank => *self = Restored::blank(),
+            Record::Blank => *self = Restored { departed: true, ..Restored::blank() },
         }
     }
 
