@@ -123,7 +123,9 @@ impl Member {
     /// Once a heartbeat: whom to ask, who is absent or back, who has to go, how far the log may be trimmed.
     pub(crate) fn judge(&mut self, context: &mut Context) {
         let (me, decided) = (self.me(), self.paxos.log().decided());
-        let leaving = self.state.members.get(&me).is_some_and(|member| member.standing == Standing::Leaving);
+        // A leader that is to go as well goes last: two such would hand the lead to each other for ever.
+        let mut leaving = self.state.members.iter().filter(|(_, member)| member.standing == Standing::Leaving);
+        let leaving = leaving.next().is_some_and(|(&node, _)| node == me) && leaving.next().is_none();
         let own = self.own_edict(context);
         let Some(office) = &mut self.office else { return };
         self.paxos.set_floor(office.health.floor(me, decided, &self.state));
