@@ -9,6 +9,8 @@ use crate::plan::{Lasting, host_name};
 use crate::world::{End, Happening, World};
 use atoll_cluster::{Standing, State};
 use atoll_node::View;
+use atoll_types::{ClusterId, NodeId};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a cluster may take once nothing fails any more.
@@ -31,10 +33,7 @@ impl World {
         self.net.heal();
         match self.plan.lasting {
             Lasting::Nothing => {}
-            // Founders that do not hear each other found nothing, and shall not.
-            Lasting::Link(..) if self.hosts.iter().all(|host| host.identity().is_none()) => {
-                self.plan.lasting = Lasting::Nothing;
-            }
+            Lasting::Link(one, other) if !self.can_do_without(one, other) => self.plan.lasting = Lasting::Nothing,
             Lasting::Link(one, other) => {
                 self.net.cut(one, other);
                 self.net.cut(other, one);
@@ -58,6 +57,16 @@ impl World {
         Ok(())
     }
 
+    /// Is there a voter that reaches a majority without this link? Founders that do not hear each other found nothing, and
+    /// the last two voters of three decide nothing: nor should they.
+    fn can_do_without(&self, one: usize, other: usize) -> bool {
+        let Some((cluster, government)) = self.checks.newest_government(&self.hosts) else { return false };
+        let bearer = |voter: NodeId| self.hosts.iter().position(|host| host.identity() == Some((cluster, voter)));
+        let apart = |from: usize, to: usize| (from, to) == (one, other) || (to, from) == (one, other);
+        let leads = |from: usize| government.is_majority(|voter| bearer(voter).is_some_and(|to| !apart(from, to)));
+        government.voters().filter_map(bearer).any(leads)
+    }
+
     fn keep_down(&mut self, host: usize) {
         // The last majority must not depend on it.
         let spared = std::mem::replace(&mut self.plan.reckless, false);
@@ -75,6 +84,13 @@ impl World {
             self.healing.dead_seen = Some(self.now);
         }
         self.upgrade();
+        let clusters: BTreeSet<ClusterId> =
+            self.hosts.iter().filter_map(|host| host.identity()).map(|(cluster, _)| cluster).collect();
+        if clusters.len() > 1 {
+            // Only founders that lost their memory can do that, and those who knew better were out of reach.
+            self.ended = Some(End::Lost("its founders lost their memory and founded another".to_owned()));
+            return Ok(());
+        }
         let missing = match self.what_is_missing() {
             None if self.healing.probes.is_empty() => {
                 self.probe()?;

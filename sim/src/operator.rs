@@ -11,6 +11,9 @@ use atoll_node::{Input, Order};
 use atoll_types::{ClusterId, Generation, Rng};
 use std::time::Duration;
 
+/// After more recoveries than this nobody is given more time to become healthy.
+const ORDERS_MOST: u32 = 8;
+
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -20,11 +23,12 @@ pub(crate) struct Operator {
     gone_since: Option<(Moment, Duration)>,
     /// When the last order to recover was given.
     pub(crate) recovered: Option<Moment>,
+    orders: u32,
 }
 
 impl Operator {
     pub(crate) fn new(rng: Rng) -> Operator {
-        Operator { rng, gone_since: None, recovered: None }
+        Operator { rng, gone_since: None, recovered: None, orders: 0 }
     }
 }
 
@@ -62,7 +66,10 @@ impl World {
             return Ok(());
         }
         candidates.sort_unstable();
-        self.operator.recovered = Some(self.now);
+        self.operator.orders += 1;
+        if self.operator.orders <= ORDERS_MOST {
+            self.operator.recovered = Some(self.now);
+        }
         if let Some((_, _, host)) = candidates.pop() {
             self.order_recovery(host)?;
         }
@@ -83,8 +90,7 @@ impl World {
             .filter(|(_, host)| host.is_running())
             .filter_map(|(index, host)| {
                 let view = host.view()?;
-                view.identity?;
-                view.state?;
+                view.state?.members.get(&view.identity?.node)?;
                 Some((view.generation, view.decided.0, index))
             })
             .collect()

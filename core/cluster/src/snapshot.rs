@@ -124,6 +124,11 @@ impl Fetcher {
         self.due
     }
 
+    /// Was a holder asked that has not answered?
+    pub fn is_waiting(&self) -> bool {
+        self.tries > 0
+    }
+
     /// The holder to ask now. Where one does not answer, the next is asked for the same place.
     pub fn take_due(&mut self, now: Time, rng: &mut Rng) -> Option<(Address, Fetch)> {
         if now < self.due || self.holders.is_empty() {

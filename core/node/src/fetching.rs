@@ -64,6 +64,9 @@ impl Fetching {
         if context.now.since(self.fetcher.since()) > context.config.timing.arrival * 2 {
             return Turn::GaveUp;
         }
+        if planted(Bug::EmptySnapshot) && self.fetcher.is_waiting() && context.now >= self.fetcher.due() {
+            return self.start_empty();
+        }
         if let Some((holder, fetch)) = self.fetcher.take_due(context.now, &mut context.rng) {
             context.send_cluster(&self.signature(), Recipient::at(holder), ClusterMessage::Fetch(fetch));
         }
@@ -103,12 +106,7 @@ impl Fetching {
         let Message::Cluster(message) = envelope.message else { return Turn::Stay };
         match message {
             ClusterMessage::Chunk(chunk) => return self.on_chunk(context, from, &chunk),
-            ClusterMessage::NoSnapshot(_) => {
-                if planted(Bug::EmptySnapshot) {
-                    return self.start_empty(envelope.from);
-                }
-                self.fetcher.on_nothing();
-            }
+            ClusterMessage::NoSnapshot(_) => self.fetcher.on_nothing(),
             ClusterMessage::Ping(_) => {
                 let pong = Pong { position: Slot::ZERO };
                 context.send_cluster(&self.signature(), sender, ClusterMessage::Pong(pong));
@@ -155,8 +153,9 @@ impl Fetching {
         self.on_wake(context)
     }
 
-    /// A planted bug: a state that somebody should have sent.
-    fn start_empty(&self, leader: NodeId) -> Turn {
+    /// A planted bug: nobody sent the state in time, so there was none.
+    fn start_empty(&self) -> Turn {
+        let leader = NodeId(1);
         let mut state = atoll_cluster::State::new();
         state.cluster = self.identity.cluster;
         state.applied = self.slot;

@@ -132,10 +132,10 @@ impl Cluster {
             self.wake = None;
         }
         if let Some(gate) = self.gate {
-            match input {
-                Input::Persisted(seq) if seq >= gate => self.open_gate(),
-                input => return self.turn_away(input),
+            if !matches!(input, Input::Persisted(seq) if seq >= gate) {
+                return self.turn_away(input);
             }
+            self.open_gate();
             return self.after(Turn::Stay);
         }
         if paused && let Phase::Member(member) = &mut self.phase {

@@ -455,12 +455,10 @@ impl Member {
         context.event(Event::Decided { slot, entry: entry.clone() });
         if let Body::Government(government) = &entry.body {
             context.event(Event::Government { slot, government: government.clone() });
+            self.look_again();
         }
         for effect in effects {
             self.on_effect(context, slot, effect);
-        }
-        if let Some(office) = &mut self.office {
-            office.look_again |= !matches!(entry.body, Body::Noop);
         }
     }
 
@@ -494,6 +492,7 @@ impl Member {
             }
             Effect::Departed { node } => {
                 self.contacts.remove(&node);
+                self.known_dead.remove(&node);
                 self.note_absences();
             }
             Effect::StandingChanged => self.note_absences(),
@@ -503,9 +502,17 @@ impl Member {
 
     /// Whoever is absent or has no state yet passes nothing on.
     pub(crate) fn note_absences(&mut self) {
+        self.look_again();
         let active = self.state.active();
         let idle = self.state.members.keys().copied().filter(|node| !active.contains(node)).collect();
         self.paxos.set_absent(idle);
+    }
+
+    /// If this node leads: another government may be called for.
+    fn look_again(&mut self) {
+        if let Some(office) = &mut self.office {
+            office.look_again = true;
+        }
     }
 
     fn tell_barrier(&self, context: &mut Context, barrier: Slot) {

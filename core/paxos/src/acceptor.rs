@@ -24,7 +24,7 @@ impl Paxos {
 
     pub(crate) fn on_canvass(&mut self, from: NodeId, canvass: Canvass) {
         self.highest = self.highest.max(canvass.ballot);
-        if canvass.decided < self.log.decided() {
+        if canvass.decided < self.log.decided() && !planted(Bug::PromiseWithoutDecidedMark) {
             self.feed(from, canvass.decided);
         }
         if canvass.ballot <= self.promised {

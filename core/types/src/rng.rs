@@ -21,6 +21,8 @@ impl Rng {
         Rng { state: [splitmix(), splitmix(), splitmix(), splitmix()] }
     }
 
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait)] // Dice, not an iterator: nobody should collect it.
     pub fn next(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);

@@ -268,10 +268,13 @@ impl Checks {
         Some((log.cluster, log.latest_government()?.1))
     }
 
-    /// Does the host, up or down, have a copy of the cluster's state?
+    /// Does the host, up or down, have a copy of the cluster's state, and a place in it?
     pub(crate) fn has_state(&self, hosts: &[Host], host: usize) -> bool {
         match hosts[host].view() {
-            Some(view) => view.state.is_some(),
+            Some(view) => {
+                let place = view.identity.and_then(|me| view.state?.members.get(&me.node));
+                place.is_some()
+            }
             None => {
                 let votes = hosts[host].kept.and_then(|(cluster, node)| self.ledger.of(cluster, node));
                 votes.is_some_and(|votes| votes.knows() > Slot::ZERO)

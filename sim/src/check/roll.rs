@@ -89,6 +89,10 @@ impl Roll {
                 for node in others.into_iter().filter(|&node| node != government.leader()) {
                     self.absent(slot, node);
                 }
+                // Whoever the operator chose is present, even if it was on its way in or thought gone.
+                if let Some(listed) = self.members.get_mut(&government.leader()) {
+                    (listed.stands, listed.since) = (Stands::Present, slot);
+                }
             }
             Cause::Elected | Cause::Seated | Cause::Rearranged => {}
         }

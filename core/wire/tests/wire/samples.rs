@@ -30,6 +30,7 @@ fn newcomer() -> Newcomer {
 
 pub(crate) fn government(cause: Cause) -> Government {
     Government {
+        ballot: BALLOT,
         majority: vec![NodeId(1), NodeId(2)],
         minority: vec![NodeId(3)],
         learners: (4..300).map(NodeId).collect(),
@@ -111,7 +112,8 @@ fn paxos_messages() -> Vec<paxos::Message> {
 
 fn cluster_messages() -> Vec<cluster::Message> {
     use cluster::*;
-    let sighting = Sighting { node: NodeId(2), incarnation: INCARNATION, position: Slot(4) };
+    let returned = Some(("b:2".into(), Level(2)));
+    let sighting = Sighting { node: NodeId(2), incarnation: INCARNATION, position: Slot(4), returned };
     let refusals = [
         Refusal::OtherCluster { cluster: CLUSTER },
         Refusal::OldGeneration { generation: GENERATION },
