@@ -75,7 +75,9 @@ impl Fetching {
 
     fn receive(&mut self, context: &mut Context, from: &Address, envelope: Envelope) -> Turn {
         let sender = Recipient::sender(from, &envelope);
-        if let Message::Cluster(ClusterMessage::Ask(_)) = envelope.message {
+        if let Message::Cluster(ClusterMessage::Ask(_)) = envelope.message
+            && envelope.from.is_nobody()
+        {
             let (name, cluster) = (context.config.name.clone(), self.identity.cluster);
             let standing = Standing { name, cluster, founders: context.config.bootstrap.clone() };
             context.send_cluster(&self.signature(), sender, ClusterMessage::Standing(standing));
