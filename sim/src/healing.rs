@@ -11,6 +11,7 @@ use atoll_cluster::{Standing, State};
 use atoll_node::View;
 use atoll_types::{ClusterId, NodeId};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// How long a cluster may take once nothing fails any more.
@@ -67,6 +68,18 @@ impl World {
         government.voters().filter_map(bearer).any(leads)
     }
 
+    /// Where a departure that was ordered before has left two voters that cannot hear each other, somebody sees to the link.
+    fn mend_if_needed(&mut self) {
+        if let Lasting::Link(one, other) = self.plan.lasting
+            && !self.can_do_without(one, other)
+        {
+            self.plan.lasting = Lasting::Nothing;
+            self.healing.healed = self.now;
+            self.net.heal();
+            self.trace.say(self.now, "the last link heals: no majority can do without it".to_owned());
+        }
+    }
+
     fn keep_down(&mut self, host: usize) {
         // The last majority must not depend on it.
         let spared = std::mem::replace(&mut self.plan.reckless, false);
@@ -84,6 +97,7 @@ impl World {
             self.healing.dead_seen = Some(self.now);
         }
         self.upgrade();
+        self.mend_if_needed();
         let clusters: BTreeSet<ClusterId> =
             self.hosts.iter().filter_map(|host| host.identity()).map(|(cluster, _)| cluster).collect();
         if clusters.len() > 1 {
@@ -105,7 +119,9 @@ impl World {
                 self.ended = Some(End::Healthy);
                 Ok(())
             }
-            Some(missing) if self.now > self.deadline() => Err(Violation::of("liveness", missing)),
+            Some(missing) if self.now > self.deadline() => {
+                Err(Violation::of("liveness", format!("{missing}; {}", self.describe_hosts())))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -211,6 +227,33 @@ impl World {
             return Some(format!("{name} knows {} decided, the leader {}", view.decided, leading.decided));
         }
         None
+    }
+
+    /// Who is where, for a person who wants to know why the cluster does not become healthy.
+    fn describe_hosts(&self) -> String {
+        let mut text = String::new();
+        for (host, machine) in self.hosts.iter().enumerate() {
+            let _ = write!(text, "{}: ", host_name(host));
+            match machine.view() {
+                None => text.push_str("down"),
+                Some(view) => match (view.identity, view.government) {
+                    (None, _) => text.push_str("blank"),
+                    (Some(me), None) => {
+                        let _ = write!(text, "{} generation {} without a state", me.node, view.generation);
+                    }
+                    (Some(me), Some((at, government))) => {
+                        let voters: Vec<NodeId> = government.voters().collect();
+                        let _ = write!(
+                            text,
+                            "{} generation {} promised {} decided {} of {}, voters {voters:?} since {at}",
+                            me.node, view.generation, view.promised, view.decided, view.last
+                        );
+                    }
+                },
+            }
+            text.push_str("; ");
+        }
+        text
     }
 
     fn probe(&mut self) -> Result<(), Violation> {

@@ -110,7 +110,7 @@ impl World {
 
     pub(crate) fn is_somewhere(&self, cluster: ClusterId, node: atoll_types::NodeId) -> bool {
         self.hosts.iter().enumerate().any(|(index, host)| {
-            host.identity() == Some((cluster, node)) && !(self.must_stay_down(index) && !host.is_up())
+            host.identity() == Some((cluster, node)) && (host.is_up() || !self.must_stay_down(index))
         })
     }
 }

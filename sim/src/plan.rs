@@ -248,7 +248,7 @@ pub(crate) fn host_at(address: &Address) -> Option<usize> {
 fn draw_configs(rng: &mut Rng, count: usize) -> Vec<Config> {
     let timing = draw_timing(rng);
     let limits = draw_limits(rng);
-    let founders: Vec<Name> = (0..1 + rng.below(3.min(count as u64)) as usize).map(|host| named(host)).collect();
+    let founders: Vec<Name> = (0..1 + rng.below(3.min(count as u64)) as usize).map(named).collect();
     let join: Vec<Address> = (0..count).map(|host| Address::from(host_name(host).as_str())).collect();
     let durability = rng.below(5);
     let mixed_levels = rng.one_in(4);
@@ -298,7 +298,7 @@ fn draw_limits(rng: &mut Rng) -> Limits {
         return Limits::default();
     }
     Limits {
-        pipeline: 4 + rng.below(60) as usize,
+        pipeline: 1 << rng.below(7),
         submissions: 4 + rng.below(60) as usize,
         outstanding: 4 + rng.below(30) as usize,
         arrivals: 1 + rng.below(4) as usize,

@@ -4,6 +4,7 @@ use crate::context::{Context, Recipient, Signature};
 use crate::door::{Input, Rejection};
 use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
+use atoll_cluster::State;
 use atoll_cluster::message::{Chunk, Message as ClusterMessage, Pong, Refusal, Standing};
 use atoll_cluster::snapshot::{Fetcher, Progress};
 use atoll_types::{Address, Bug, ClusterId, Generation, Government, Identity, NodeId, Slot, Time, planted};
@@ -15,6 +16,8 @@ pub(crate) struct Fetching {
     fetcher: Fetcher,
     /// The slot of the government that named this node; zero if it only knows that there is one.
     slot: Slot,
+    /// A later generation may have given this node's id to another: until the snapshot tells, it speaks as nobody.
+    fenced: bool,
 }
 
 impl Fetching {
@@ -24,11 +27,12 @@ impl Fetching {
         generation: Generation,
         slot: Slot,
         holders: Vec<Address>,
+        fenced: bool,
     ) -> Fetching {
         let own = &context.config.address;
         let holders: Vec<Address> = holders.into_iter().filter(|holder| holder != own).collect();
         let fetcher = Fetcher::new(context.now, slot, slot, holders, context.config.timing.retry);
-        Fetching { identity, generation, fetcher, slot }
+        Fetching { identity, generation, fetcher, slot, fenced }
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -44,7 +48,8 @@ impl Fetching {
     }
 
     fn signature(&self) -> Signature {
-        Signature::of(&self.identity, self.generation)
+        let signature = Signature::of(&self.identity, self.generation);
+        if self.fenced { Signature { node: NodeId::NOBODY, ..signature } } else { signature }
     }
 
     pub(crate) fn handle(&mut self, context: &mut Context, input: Input) -> Turn {
@@ -142,11 +147,12 @@ impl Fetching {
             Progress::More => {}
             Progress::Bad => context.counters.snapshots_refused += 1,
             Progress::Done(state) => {
-                let fits = state.cluster == self.identity.cluster
-                    && state.generation >= self.generation
-                    && state.members.contains_key(&self.identity.node);
-                if fits {
+                let same_cluster = state.cluster == self.identity.cluster && state.generation >= self.generation;
+                if same_cluster && self.is_in(context, &state) {
                     return Turn::Installed { state, from: Some(from.clone()) };
+                }
+                if same_cluster && self.fenced {
+                    return Turn::Departed { at: state.applied };
                 }
                 context.counters.snapshots_refused += 1;
                 self.fetcher.on_nothing();
@@ -155,10 +161,18 @@ impl Fetching {
         self.on_wake(context)
     }
 
+    /// Is the member of this id this node?
+    fn is_in(&self, context: &Context, state: &State) -> bool {
+        let mine = self.identity.incarnation;
+        state.members.get(&self.identity.node).is_some_and(|member| {
+            member.name == context.config.name && (member.incarnation.life < mine.life || member.incarnation == mine)
+        })
+    }
+
     /// A planted bug: nobody sent the state in time, so there was none.
     fn start_empty(&self) -> Turn {
         let leader = NodeId(1);
-        let mut state = atoll_cluster::State::new();
+        let mut state = State::new();
         state.cluster = self.identity.cluster;
         state.applied = self.slot;
         state.government = Government::of(&[leader], [leader].into_iter(), atoll_types::Cause::Elected);

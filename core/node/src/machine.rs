@@ -107,7 +107,14 @@ impl Cluster {
             }
             Some(_) | None => {
                 let holders = self.context.config.join.clone();
-                let fetching = Fetching::new(&mut self.context, identity, restored.generation, Slot::ZERO, holders);
+                let fetching = Fetching::new(
+                    &mut self.context,
+                    identity,
+                    restored.generation,
+                    Slot::ZERO,
+                    holders,
+                    restored.fenced,
+                );
                 Phase::Fetching(fetching)
             }
         };
@@ -186,7 +193,7 @@ impl Cluster {
             Turn::Named { identity, generation, slot, holders } => {
                 self.order(Record::Identity(identity.clone()));
                 self.announce_name(&identity);
-                let fetching = Fetching::new(&mut self.context, identity, generation, slot, holders);
+                let fetching = Fetching::new(&mut self.context, identity, generation, slot, holders, false);
                 self.phase = Phase::Fetching(fetching);
             }
             Turn::Installed { state, from } => self.begin_membership(*state, from),
@@ -242,7 +249,7 @@ impl Cluster {
         self.announce_name(&identity);
         let mut holders = vec![holder];
         holders.extend(self.context.config.join.iter().cloned());
-        let fetching = Fetching::new(&mut self.context, identity, generation, Slot::ZERO, holders);
+        let fetching = Fetching::new(&mut self.context, identity, generation, Slot::ZERO, holders, true);
         self.phase = Phase::Fetching(fetching);
     }
 

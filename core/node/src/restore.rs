@@ -11,6 +11,8 @@ pub(crate) struct Restored {
     /// Belonged to a cluster once, and no longer.
     pub(crate) departed: bool,
     pub(crate) generation: Generation,
+    /// A later generation was seen, and nothing of it is here yet.
+    pub(crate) fenced: bool,
     pub(crate) promised: Ballot,
     /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
     pub(crate) state: Option<State>,
@@ -24,6 +26,7 @@ impl Restored {
             identity: None,
             departed: false,
             generation: Generation::default(),
+            fenced: false,
             promised: Ballot::default(),
             state: None,
             log: Log::default(),
@@ -66,6 +69,7 @@ impl Restored {
                 let time = state.as_ref().map_or_else(Default::default, |state| state.time);
                 self.generation = state.as_ref().map_or(self.generation, |state| state.generation);
                 self.state = state;
+                self.fenced = false;
                 self.identity = Some(checkpoint.identity);
                 self.log = Log::after(checkpoint.slot, time);
                 self.promised = checkpoint.promised;
@@ -76,7 +80,7 @@ impl Restored {
             }
             Record::Fenced(generation) => {
                 let identity = self.identity.take();
-                *self = Restored { identity, generation, ..Restored::blank() };
+                *self = Restored { identity, generation, fenced: true, ..Restored::blank() };
             }
             Record::Blank => *self = Restored { departed: true, ..Restored::blank() },
         }

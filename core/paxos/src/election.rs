@@ -128,8 +128,13 @@ impl Paxos {
     pub(crate) fn on_promise(&mut self, from: NodeId, promise: Promise) {
         let campaign = match &mut self.role {
             Role::Preparing(campaign) => campaign,
-            // Also of use to a leader: to one that restores for the voters it still needs, to one in office it is late.
-            Role::Leader(leader) if matches!(leader.stage, Stage::Restoring { .. }) => &mut leader.campaign,
+            // To a leader that restores it may be of a voter it still needs; to one in office it comes late.
+            Role::Leader(leader) if matches!(leader.stage, Stage::Restoring { .. }) => {
+                if promise.ballot == leader.ballot && from != self.me {
+                    leader.propose_to(self.now, from, promise.decided);
+                }
+                &mut leader.campaign
+            }
             Role::Leader(_) | Role::Follower | Role::Canvassing { .. } => return,
         };
         if promise.ballot == campaign.ballot {

@@ -64,26 +64,33 @@ pub(crate) struct Leader {
 
 impl Leader {
     pub(crate) fn new(now: Time, me: NodeId, campaign: Campaign) -> Leader {
-        let peer = |decided: Slot| Peer {
-            matched: Slot::ZERO,
-            next: decided.next(),
-            told: Slot::ZERO,
-            answered: now,
-            filled: None,
-        };
-        let others = campaign.promises.iter().filter(|&(&node, _)| node != me);
-        Leader {
+        let mut leader = Leader {
             ballot: campaign.ballot,
             stage: Stage::Restoring { through: Slot::ZERO },
             beat: 0,
-            peers: others.map(|(&node, promise)| (node, peer(promise.decided))).collect(),
+            peers: BTreeMap::new(),
             recovering_until: None,
             own: Slot::ZERO,
             own_lags: None,
             pending: None,
             before: None,
             campaign,
-        }
+        };
+        let others = leader.campaign.promises.iter().filter(|&(&node, _)| node != me);
+        let known: Vec<(NodeId, Slot)> = others.map(|(&node, promise)| (node, promise.decided)).collect();
+        known.into_iter().for_each(|(node, decided)| leader.propose_to(now, node, decided));
+        leader
+    }
+
+    /// From now on proposals go to `node` too, which has all up to `decided`.
+    pub(crate) fn propose_to(&mut self, now: Time, node: NodeId, decided: Slot) {
+        self.peers.entry(node).or_insert(Peer {
+            matched: Slot::ZERO,
+            next: decided.next(),
+            told: Slot::ZERO,
+            answered: now,
+            filled: None,
+        });
     }
 
     pub(crate) fn is_serving(&self) -> bool {
@@ -241,13 +248,7 @@ impl Paxos {
         let (now, decided) = (self.now, self.log.decided());
         let Role::Leader(leader) = &mut self.role else { return };
         for &node in government.majority.iter().filter(|&&node| node != self.me) {
-            leader.peers.entry(node).or_insert(Peer {
-                matched: Slot::ZERO,
-                next: decided.next(),
-                told: Slot::ZERO,
-                answered: now,
-                filled: None,
-            });
+            leader.propose_to(now, node, decided);
         }
         leader.pending = Some((slot, Arc::new(government), now));
     }

@@ -21,12 +21,15 @@ struct Proposal {
     entry: Arc<Entry>,
 }
 
+/// A value, with the lowest and the highest ballot it was seen in.
+type Value = (Ballot, Ballot, Arc<Entry>);
+
 #[derive(Debug, Default)]
 pub(crate) struct Leaders {
     /// Who said that it leads in a ballot.
     leading: BTreeMap<(ClusterId, Ballot), usize>,
-    /// The values seen at a slot, each with the lowest ballot it was seen in; and the last ballot each was seen in.
-    values: BTreeMap<(ClusterId, Slot), Vec<(Ballot, Ballot, Arc<Entry>)>>,
+    /// The values that were voted for at a slot.
+    values: BTreeMap<(ClusterId, Slot), Vec<Value>>,
     /// The last government that each leader proposed in its ballot.
     governments: BTreeMap<(ClusterId, Ballot), Slot>,
     /// Proposals of the step under way: what they need may be told later in the same step.
@@ -108,7 +111,7 @@ impl Leaders {
 
     /// What is decided everywhere that matters needs no watching any more.
     pub(crate) fn forget_below(&mut self, cluster: ClusterId, slot: Slot) {
-        if slot.0 % 64 == 0 {
+        if slot.0.is_multiple_of(64) {
             let low = Slot(slot.0.saturating_sub(2048));
             self.values.retain(|&(other, at), _| other != cluster || at >= low);
         }
