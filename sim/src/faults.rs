@@ -295,16 +295,19 @@ impl World {
         config
     }
 
-    /// When the last of the others has lost its memory as well, the founder may found after all.
+    /// When nobody is left in a cluster that was, its founder is made to found another: with its list if it had been
+    /// started without, and with an empty disk, because whoever has departed founds nothing by itself.
     pub(crate) fn let_found_again(&mut self) {
-        if self.hosts.iter().any(|host| host.identity().is_some()) {
+        if self.checks.decided() == 0 || self.hosts.iter().any(|host| host.identity().is_some()) {
             return;
         }
-        for host in 0..self.hosts.len() {
-            if self.hosts[host].arrives_only && self.hosts[host].is_running() {
-                self.kill(host, false);
-                self.push(self.now.after(Duration::from_millis(100)), Happening::Start(host as u32));
-            }
+        let again = self.operator.founds_again.is_none_or(|before| self.now > before.after(Duration::from_secs(20)));
+        let first = |host: &Host| host.config.bootstrap.first() == Some(&host.config.name) && host.is_running();
+        let Some(host) = self.hosts.iter().position(first) else { return };
+        if self.hosts[host].arrives_only || (self.faults.over && again) {
+            self.operator.founds_again = Some(self.now);
+            self.kill(host, true);
+            self.push(self.now.after(Duration::from_millis(100)), Happening::Start(host as u32));
         }
     }
 

@@ -33,6 +33,7 @@ mod net;
 mod operator;
 mod plan;
 mod quiet;
+pub mod scenario;
 mod trace;
 mod workload;
 mod world;

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::plan::host_name;
 use crate::world::{End, Happening, World};
 use atoll_node::{Input, Order};
-use atoll_types::{ClusterId, Generation, Rng};
+use atoll_types::{ClusterId, Generation, NodeId, Rng};
 use std::time::Duration;
 
 /// After more recoveries than this nobody is given more time to become healthy.
@@ -24,11 +24,13 @@ pub(crate) struct Operator {
     /// When the last order to recover was given.
     pub(crate) recovered: Option<Moment>,
     orders: u32,
+    /// When the founder was last made to found a cluster anew.
+    pub(crate) founds_again: Option<Moment>,
 }
 
 impl Operator {
     pub(crate) fn new(rng: Rng) -> Operator {
-        Operator { rng, gone_since: None, recovered: None, orders: 0 }
+        Operator { rng, gone_since: None, recovered: None, orders: 0, founds_again: None }
     }
 }
 
@@ -102,13 +104,21 @@ impl World {
         self.step(host, Input::Operator { ticket, order: Order::Recover })
     }
 
-    /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found.
+    /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found; or so it is
+    /// with the one that the survivors know, where only the lost knew that a newer one was decided.
     fn majority_gone(&self) -> bool {
-        let Some((cluster, government)) = self.checks.newest_government(&self.hosts) else { return false };
-        !government.is_majority(|voter| self.is_somewhere(cluster, voter))
+        let Some((cluster, newest)) = self.checks.newest_government(&self.hosts) else { return false };
+        let found = |voter: NodeId| self.is_somewhere(cluster, voter);
+        if !newest.is_majority(found) {
+            return true;
+        }
+        let all_here = self.hosts.iter().all(|host| host.is_running() || host.identity().is_none());
+        let best = self.survivors().into_iter().max().filter(|_| all_here);
+        let known = best.and_then(|(_, _, host)| self.hosts[host].view()?.government);
+        known.is_some_and(|(_, government)| !government.is_majority(found))
     }
 
-    pub(crate) fn is_somewhere(&self, cluster: ClusterId, node: atoll_types::NodeId) -> bool {
+    pub(crate) fn is_somewhere(&self, cluster: ClusterId, node: NodeId) -> bool {
         self.hosts.iter().enumerate().any(|(index, host)| {
             host.identity() == Some((cluster, node)) && (host.is_up() || !self.must_stay_down(index))
         })

@@ -193,8 +193,11 @@ fn judge_one(
 ) {
     let incarnation = member.incarnation;
     let current = seen.incarnation == incarnation;
+    if member.ordered_out {
+        return verdicts.departures.push((node, Why::Ordered));
+    }
     match member.standing {
-        Standing::Leaving => verdicts.departures.push((node, Why::Ordered)),
+        Standing::Leaving => {}
         Standing::Arriving => {
             if asked_long && silent >= patience.arrival || dead {
                 verdicts.departures.push((node, Why::Unreachable));

@@ -24,6 +24,8 @@ pub struct Member {
     /// The slot of the government that named it.
     pub arrived: Slot,
     pub standing: Standing,
+    /// An operator wants it gone. Standing tells how it is until then.
+    pub ordered_out: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +52,13 @@ impl Member {
             durable: newcomer.durable,
             arrived,
             standing,
+            ordered_out: false,
         }
+    }
+
+    /// What it is when it is acclimated and heard.
+    pub fn once_present(&self) -> Standing {
+        if self.ordered_out { Standing::Leaving } else { Standing::Present }
     }
 
     pub fn is_absent(&self) -> bool {

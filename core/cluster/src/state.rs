@@ -137,8 +137,9 @@ impl State {
                 for node in others {
                     self.set_absent(slot, node, Why::Silent, effects);
                 }
+                // Whoever the operator chose is wanted, whatever was said of it before.
                 if let Some(member) = self.members.get_mut(&leader) {
-                    member.standing = Standing::Present;
+                    (member.standing, member.ordered_out) = (Standing::Present, false);
                 }
                 effects.push(Effect::StandingChanged);
             }
@@ -193,7 +194,7 @@ impl State {
                     && member.incarnation == *incarnation
                     && member.is_absent()
                 {
-                    member.standing = Standing::Present;
+                    member.standing = member.once_present();
                     effects.push(Effect::StandingChanged);
                 }
             }
@@ -247,7 +248,7 @@ impl State {
                 if let Some(member) = self.members.get_mut(&node)
                     && member.is_arriving()
                 {
-                    member.standing = Standing::Present;
+                    member.standing = member.once_present();
                     effects.push(Effect::StandingChanged);
                 }
             }
@@ -269,7 +270,10 @@ impl State {
                     return false;
                 }
                 if let Some(member) = self.members.get_mut(node) {
-                    member.standing = Standing::Leaving;
+                    member.ordered_out = true;
+                    if member.standing == Standing::Present {
+                        member.standing = Standing::Leaving;
+                    }
                     effects.push(Effect::StandingChanged);
                 }
             }

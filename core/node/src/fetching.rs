@@ -91,22 +91,30 @@ impl Fetching {
         if envelope.cluster == ClusterId::NONE {
             return Turn::Stay;
         }
+        // A refusal is never answered by a refusal.
+        let answer = !matches!(envelope.message, Message::Cluster(ClusterMessage::Refused(_)));
         if envelope.cluster != self.identity.cluster {
             context.counters.refused_other_cluster += 1;
-            context.refuse(&self.signature(), sender, Refusal::OtherCluster { cluster: self.identity.cluster });
+            if answer {
+                context.refuse(&self.signature(), sender, Refusal::OtherCluster { cluster: self.identity.cluster });
+            }
             return Turn::Stay;
         }
         let for_me = envelope.to.is_nobody()
             || (envelope.to == self.identity.node && envelope.to_cookie == self.identity.incarnation.cookie);
         if !for_me {
             context.counters.refused_not_me += 1;
-            let incarnation = self.identity.incarnation;
-            context.refuse(&self.signature(), sender, Refusal::NotMe { incarnation });
+            if answer {
+                let incarnation = self.identity.incarnation;
+                context.refuse(&self.signature(), sender, Refusal::NotMe { incarnation });
+            }
             return Turn::Stay;
         }
         if envelope.generation < self.generation {
             context.counters.refused_old_generation += 1;
-            context.refuse(&self.signature(), sender, Refusal::OldGeneration { generation: self.generation });
+            if answer {
+                context.refuse(&self.signature(), sender, Refusal::OldGeneration { generation: self.generation });
+            }
             return Turn::Stay;
         }
         // Of the log nothing is of use before the snapshot is here.

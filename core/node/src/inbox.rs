@@ -44,13 +44,23 @@ impl Member {
         let sender = Recipient::sender(from, envelope);
         let signature = self.signature();
         let mine = self.identity.incarnation;
+        // A refusal is never answered by a refusal: two that refuse each other would go on for ever.
+        let refused = match &envelope.message {
+            Message::Cluster(ClusterMessage::Refused(refused)) => Some(&refused.refusal),
+            Message::Cluster(_) | Message::Paxos(_) => None,
+        };
         if envelope.cluster == ClusterId::NONE {
             return self.turn_away_blank(context, from, envelope);
         }
         if envelope.cluster != self.identity.cluster {
             context.counters.refused_other_cluster += 1;
-            let cluster = self.identity.cluster;
-            context.refuse(&signature, sender, Refusal::OtherCluster { cluster });
+            match refused {
+                Some(refusal) => drop(self.on_refused(context, from, refusal.clone())),
+                None => {
+                    let cluster = self.identity.cluster;
+                    context.refuse(&signature, sender, Refusal::OtherCluster { cluster });
+                }
+            }
             return Some(Turn::Stay);
         }
         if envelope.generation > self.paxos.generation() {
@@ -69,22 +79,25 @@ impl Member {
         }
         if envelope.generation < self.paxos.generation() && !planted(Bug::OldGenerationTaken) {
             context.counters.refused_old_generation += 1;
-            let generation = self.paxos.generation();
-            context.refuse(&signature, sender, Refusal::OldGeneration { generation });
+            if refused.is_none() {
+                let generation = self.paxos.generation();
+                context.refuse(&signature, sender, Refusal::OldGeneration { generation });
+            }
             return Some(Turn::Stay);
         }
         if let Some(known) = self.later_life(envelope.from, envelope.incarnation)
             && !planted(Bug::OldIncarnationCounts)
         {
             context.counters.refused_old_incarnation += 1;
-            context.refuse(&signature, sender, Refusal::OldIncarnation { known });
+            if refused.is_none() {
+                context.refuse(&signature, sender, Refusal::OldIncarnation { known });
+            }
             return Some(Turn::Stay);
         }
         let for_me = envelope.to.is_nobody() || (envelope.to, envelope.to_cookie) == (self.me(), mine.cookie);
         if !for_me && !planted(Bug::OldIncarnationCounts) {
             context.counters.refused_not_me += 1;
-            // Two that refuse each other's refusals would go on for ever.
-            if !matches!(envelope.message, Message::Cluster(ClusterMessage::Refused(_))) {
+            if refused.is_none() {
                 context.refuse(&signature, sender, Refusal::NotMe { incarnation: mine });
             }
             return Some(Turn::Stay);

@@ -3,11 +3,11 @@
 use crate::context::{Context, Recipient};
 use crate::envelope::Message;
 use crate::member::Member;
+use atoll_cluster::State;
 use atoll_cluster::health::{Health, Patience};
 use atoll_cluster::message::{Ask, Message as ClusterMessage, Ping, Refusal, Welcome};
 use atoll_cluster::seats::{self, Sight};
 use atoll_cluster::snapshot::Snapshot;
-use atoll_cluster::{Standing, State};
 use atoll_types::{
     Address, Body, Bounded, Bug, Edict, Government, Incarnation, Newcomer, NodeId, Slot, Submission, Why, planted,
 };
@@ -124,7 +124,7 @@ impl Member {
     pub(crate) fn judge(&mut self, context: &mut Context) {
         let (me, decided) = (self.me(), self.paxos.log().decided());
         // A leader that is to go as well goes last: two such would hand the lead to each other for ever.
-        let mut leaving = self.state.members.iter().filter(|(_, member)| member.standing == Standing::Leaving);
+        let mut leaving = self.state.members.iter().filter(|(_, member)| member.ordered_out);
         let leaving = leaving.next().is_some_and(|(&node, _)| node == me) && leaving.next().is_none();
         let own = self.own_edict(context);
         let Some(office) = &mut self.office else { return };

@@ -26,9 +26,15 @@ pub(crate) struct Listed {
     pub(crate) stands: Stands,
     /// Since which slot it has been neither absent nor out.
     pub(crate) since: Slot,
+    /// An operator wants it gone.
+    ordered_out: bool,
 }
 
 impl Listed {
+    fn come(&mut self) {
+        self.stands = if self.ordered_out { Stands::Leaving } else { Stands::Present };
+    }
+
     fn is_active(&self) -> bool {
         matches!(self.stands, Stands::Present | Stands::Leaving)
     }
@@ -91,7 +97,7 @@ impl Roll {
                 }
                 // Whoever the operator chose is present, even if it was on its way in or thought gone.
                 if let Some(listed) = self.members.get_mut(&government.leader()) {
-                    (listed.stands, listed.since) = (Stands::Present, slot);
+                    (listed.stands, listed.since, listed.ordered_out) = (Stands::Present, slot, false);
                 }
             }
             Cause::Elected | Cause::Seated | Cause::Rearranged => {}
@@ -100,7 +106,8 @@ impl Roll {
 
     fn list(&mut self, since: Slot, newcomer: &atoll_types::Newcomer, stands: Stands) {
         self.given.insert(newcomer.node);
-        let listed = Listed { incarnation: newcomer.incarnation, level: newcomer.level, stands, since };
+        let listed =
+            Listed { incarnation: newcomer.incarnation, level: newcomer.level, stands, since, ordered_out: false };
         self.members.insert(newcomer.node, listed);
     }
 
@@ -143,7 +150,8 @@ impl Roll {
                     && listed.incarnation == *incarnation
                     && listed.stands == Stands::Absent
                 {
-                    (listed.stands, listed.since) = (Stands::Present, slot);
+                    listed.since = slot;
+                    listed.come();
                 }
             }
             Edict::Restarted { node, incarnation, level, .. } => {
@@ -180,7 +188,7 @@ impl Roll {
                 if let Some(listed) = self.members.get_mut(node)
                     && listed.stands == Stands::Arriving
                 {
-                    listed.stands = Stands::Present;
+                    listed.come();
                 }
             }
             Request::Broadcast(_) => {
@@ -197,22 +205,23 @@ impl Roll {
                 }
                 self.reduce(slot);
             }
-            Request::Depart { node } => self.order_departure(slot, *node),
+            Request::Depart { node } => self.order_departure(*node),
         }
     }
 
-    fn order_departure(&mut self, slot: Slot, node: NodeId) {
-        let left = self.active().filter(|&other| other != node).count();
+    fn order_departure(&mut self, node: NodeId) {
+        let stays = |(other, listed): (&NodeId, &Listed)| *other != node && listed.stands == Stands::Present;
+        let left = self.members.iter().filter(|&entry| stays(entry)).count();
         let voters = self.government.as_ref().map_or(0, Government::voter_count);
         let votes = self.government.as_ref().is_some_and(|government| government.is_voter(node));
         let needed = if self.alone || (voters == 1 && !votes) { 1 } else { 2 };
         if let Some(listed) = self.members.get_mut(&node)
             && left >= needed
         {
-            if listed.stands == Stands::Absent {
-                listed.since = slot;
+            listed.ordered_out = true;
+            if listed.stands == Stands::Present {
+                listed.stands = Stands::Leaving;
             }
-            listed.stands = Stands::Leaving;
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) fn on_trimmed(roll: &Roll, hosts: &[Host], host: usize, slot: Slot) -
                 && matches!(listed.stands, Stands::Present | Stands::Leaving)
                 && listed.since <= slot
         });
+        // One without a state fetches a snapshot in any case.
+        let waited_for = waited_for && seen.state.is_some();
         if waited_for && seen.generation == view.generation && seen.decided < slot {
             let detail = format!(
                 "{} trims to {slot}, and {} ({}) has only {}",
