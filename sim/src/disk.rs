@@ -166,7 +166,7 @@ impl Disk {
     /// Is there a record, not yet safe, that tells who the node is or what it starts from?
     pub(crate) fn is_settling(&self) -> bool {
         self.unsafe_records.iter().any(|written| match written.record {
-            Record::Identity(_) | Record::Checkpoint(_) | Record::Fenced(_) | Record::Blank => true,
+            Record::Identity(_) | Record::Checkpoint(_) | Record::Fenced(_) | Record::Blank { .. } => true,
             Record::Promised(_) | Record::Accepted { .. } | Record::Learned { .. } | Record::Decided(_) => false,
         })
     }
@@ -183,7 +183,7 @@ impl Disk {
 /// Does the record stand for everything before it?
 fn stands_alone(record: &Record) -> bool {
     match record {
-        Record::Checkpoint(_) | Record::Blank => true,
+        Record::Checkpoint(_) | Record::Blank { .. } => true,
         Record::Identity(_)
         | Record::Promised(_)
         | Record::Accepted { .. }
@@ -218,14 +218,14 @@ mod tests {
     fn a_blank_that_is_safe_stands_for_all_before_it() {
         let mut disk = disk(false, 1);
         disk.write(JournalSeq(1), Record::Promised(Ballot::default()));
-        disk.write(JournalSeq(2), Record::Blank);
+        disk.write(JournalSeq(2), Record::Blank { departed: true });
         disk.begin_sync(Moment(0));
         disk.write(JournalSeq(3), Record::Decided(Slot(3)));
         disk.finish_sync();
         disk.begin_sync(Moment(0));
         disk.finish_sync();
         disk.crash();
-        assert_eq!(disk.recover(), Ok(vec![Record::Blank, Record::Decided(Slot(3))]));
+        assert_eq!(disk.recover(), Ok(vec![Record::Blank { departed: true }, Record::Decided(Slot(3))]));
     }
 
     #[test]

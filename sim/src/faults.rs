@@ -295,8 +295,8 @@ impl World {
         config
     }
 
-    /// When nobody is left in a cluster that was, its founder is made to found another: with its list if it had been
-    /// started without, and with an empty disk, because whoever has departed founds nothing by itself.
+    /// When nobody is left in a cluster that was, its founders are made to found another: with their list where one was
+    /// started without, and with empty disks, because whoever has departed founds nothing by itself.
     pub(crate) fn let_found_again(&mut self) {
         if self.checks.decided() == 0 || self.hosts.iter().any(|host| host.identity().is_some()) {
             return;
@@ -306,8 +306,13 @@ impl World {
         let Some(host) = self.hosts.iter().position(first) else { return };
         if self.hosts[host].arrives_only || (self.faults.over && again) {
             self.operator.founds_again = Some(self.now);
-            self.kill(host, true);
-            self.push(self.now.after(Duration::from_millis(100)), Happening::Start(host as u32));
+            let founders = self.hosts[host].config.bootstrap.clone();
+            for founder in 0..self.hosts.len() {
+                if founders.contains(&self.hosts[founder].config.name) && self.hosts[founder].is_running() {
+                    self.kill(founder, true);
+                    self.push(self.now.after(Duration::from_millis(100)), Happening::Start(founder as u32));
+                }
+            }
         }
     }
 

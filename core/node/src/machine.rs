@@ -200,13 +200,14 @@ impl Cluster {
             Turn::Fenced { generation, holder } => self.fence(generation, holder),
             Turn::Departed { at } => {
                 self.give_up_tickets();
-                self.order(Record::Blank);
+                self.order(Record::Blank { departed: true });
                 self.announcements.push(Event::Departed { at });
                 self.phase = Phase::Blank(Blank::new(&mut self.context, true));
             }
             Turn::GaveUp => {
-                self.order(Record::Blank);
-                self.phase = Phase::Blank(Blank::new(&mut self.context, true));
+                // It never had a state: whatever named it may never have come about, its own founding included.
+                self.order(Record::Blank { departed: false });
+                self.phase = Phase::Blank(Blank::new(&mut self.context, false));
             }
         }
         self.ask_to_be_woken();

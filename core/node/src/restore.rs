@@ -82,7 +82,7 @@ impl Restored {
                 let identity = self.identity.take();
                 *self = Restored { identity, generation, fenced: true, ..Restored::blank() };
             }
-            Record::Blank => *self = Restored { departed: true, ..Restored::blank() },
+            Record::Blank { departed } => *self = Restored { departed, ..Restored::blank() },
         }
     }
 

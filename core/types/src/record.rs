@@ -38,8 +38,10 @@ pub enum Record {
     Checkpoint(Checkpoint),
     /// A higher generation was seen: the log of the old one is void; the identity stays.
     Fenced(Generation),
-    /// Departed: nothing before this counts.
-    Blank,
+    /// Nothing before this counts. Departed: this node has belonged to a cluster and founds no other.
+    Blank {
+        departed: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

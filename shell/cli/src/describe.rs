@@ -64,7 +64,7 @@ fn record(record: &Record) -> String {
             )
         }
         Record::Fenced(generation) => format!("fenced by generation {generation}"),
-        Record::Blank => "blank: nothing before counts".to_owned(),
+        Record::Blank { .. } => "blank: nothing before counts".to_owned(),
     }
 }
 

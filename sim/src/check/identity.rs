@@ -48,6 +48,10 @@ fn must_refuse(view: &View<'_>, envelope: &Envelope) -> Option<&'static str> {
     if envelope.generation < view.generation {
         return Some("it is of an older generation");
     }
+    // That there is a later generation is true whoever was meant to hear it.
+    if envelope.generation > view.generation {
+        return None;
+    }
     let known = view.state.and_then(|state| state.members.get(&envelope.from)).map(|member| member.incarnation);
     if known.is_some_and(|known| known.life > envelope.incarnation.life) {
         return Some("its sender lives a later life");
@@ -116,7 +120,7 @@ impl Identities {
     }
 
     pub(crate) fn on_named(&mut self, hosts: &[Host], host: usize, view: &View<'_>) -> Result<(), Violation> {
-        let Some(named) = bearer(view) else { return Ok(()) };
+        let Some(named) = bearer(view).filter(|_| !is_fenced(view)) else { return Ok(()) };
         let (name, node) = (host_name(host), named.2);
         if self.retired.contains(&named) {
             return Err(Violation::of(RULE, format!("{name} is named {node}, whose bearer is gone for good")));
@@ -133,7 +137,7 @@ impl Identities {
 
     /// A generation may have passed.
     pub(crate) fn after_step(&mut self, host: usize, view: &View<'_>) {
-        if let Some(bearer) = bearer(view) {
+        if let Some(bearer) = bearer(view).filter(|_| view.state.is_some()) {
             self.named[host] = Some(bearer);
         }
     }
@@ -179,6 +183,11 @@ impl Identities {
         }
         Ok(())
     }
+}
+
+/// In a generation that is later than its state was, a node does not know yet whether its id is still its own.
+fn is_fenced(view: &View<'_>) -> bool {
+    view.state.is_none() && view.identity.is_some_and(|identity| identity.incarnation.life > 1)
 }
 
 fn bearer(view: &View<'_>) -> Option<Bearer> {

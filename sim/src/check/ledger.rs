@@ -34,7 +34,7 @@ impl Votes {
 
     fn apply(&mut self, record: &Record) {
         match record {
-            Record::Identity(_) | Record::Blank => {}
+            Record::Identity(_) | Record::Blank { .. } => {}
             Record::Promised(ballot) => self.promised = self.promised.max(*ballot),
             Record::Accepted { ballot, first, entries } => {
                 self.promised = self.promised.max(*ballot);
@@ -102,7 +102,7 @@ impl Ledger {
             Record::Checkpoint(checkpoint) => {
                 self.writers[host] = Some((checkpoint.identity.cluster, checkpoint.identity.node));
             }
-            Record::Blank => self.writers[host] = None,
+            Record::Blank { .. } => self.writers[host] = None,
             Record::Promised(_)
             | Record::Accepted { .. }
             | Record::Learned { .. }

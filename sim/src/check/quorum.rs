@@ -50,7 +50,7 @@ impl Quorum {
                 }
                 *promised = *ballot;
             }
-            Record::Blank => (*writer, *promised) = (None, Ballot::default()),
+            Record::Blank { .. } => (*writer, *promised) = (None, Ballot::default()),
             Record::Learned { .. } | Record::Decided(_) | Record::Checkpoint(_) | Record::Fenced(_) => {}
         }
         Ok(())

@@ -448,6 +448,12 @@ impl Stage {
         }
         told.push(entry.clone());
         let mut without_effect = "";
+        let state = self.hosts[host].core.as_ref().and_then(|core| core.view().state);
+        if let (Body::Submission(submission), Some(state)) = (&entry.body, state)
+            && state.members.get(&submission.node).is_none_or(|member| member.incarnation.cookie != submission.cookie)
+        {
+            without_effect = " (it has no effect)";
+        }
         if let Body::Submission(submission) = &entry.body
             && let Request::User(payload) = &submission.request
         {

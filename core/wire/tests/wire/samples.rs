@@ -192,7 +192,7 @@ pub(crate) fn records() -> Vec<Record> {
             tail: held(),
         }),
         Record::Fenced(GENERATION),
-        Record::Blank,
+        Record::Blank { departed: true },
     ]
 }
 
