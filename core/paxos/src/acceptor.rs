@@ -81,7 +81,7 @@ impl Paxos {
         if accept.previous > through {
             return self.refuse(from, accept.ballot, Refusal::Gap { through });
         }
-        self.accept_after(through, &accept);
+        let fresh = self.accept_after(through, &accept);
         let through = self.through(accept.ballot);
         let known = if planted(Bug::DecidedMarkForOldBallot) { self.log.last() } else { through };
         self.decide_through(accept.decided.min(known));
@@ -90,13 +90,18 @@ impl Paxos {
         if planted(Bug::AckBeforePersist) {
             return self.send(from, Message::Accepted(accepted));
         }
+        if !fresh && self.safe < self.journal {
+            // A heartbeat is answered at once, with the vote that is safe already: a slow disk is not a dead node.
+            let through = if self.acknowledged.0 == accept.ballot { self.acknowledged.1 } else { Slot::ZERO };
+            return self.send(from, Message::Accepted(Accepted { through, ..accepted }));
+        }
         self.withhold(Withheld::Accepted { to: from, accepted });
     }
 
-    /// Takes the entries above `through`; those below are held already.
-    fn accept_after(&mut self, through: Slot, accept: &Accept) {
+    /// Takes the entries above `through`; those below are held already. True if there were any.
+    fn accept_after(&mut self, through: Slot, accept: &Accept) -> bool {
         let held = through.above(accept.previous) as usize;
-        let Some(fresh) = accept.entries.get(held..).filter(|fresh| !fresh.is_empty()) else { return };
+        let Some(fresh) = accept.entries.get(held..).filter(|fresh| !fresh.is_empty()) else { return false };
         let first = through.next();
         for (offset, entry) in fresh.iter().enumerate() {
             let slot = Slot(first.0 + offset as u64);
@@ -104,5 +109,6 @@ impl Paxos {
             self.run = (accept.ballot, slot);
         }
         self.persist(Record::Accepted { ballot: accept.ballot, first, entries: fresh.to_vec() });
+        true
     }
 }

@@ -87,6 +87,7 @@ impl Paxos {
             self.become_follower();
         }
         self.elections += 1;
+        self.attempts += 1;
         let ballot = self.next_ballot();
         self.postpone_election();
         self.role = Role::Preparing(Campaign {
@@ -267,12 +268,7 @@ impl Paxos {
             return;
         }
         match refused.refusal {
-            Refusal::Promised(_) => {
-                self.become_follower();
-                if planted(Bug::EqualSeeds) {
-                    self.election_due = self.now; // "the same back-off" for all, and none at that
-                }
-            }
+            Refusal::Promised(_) => self.become_follower(),
             Refusal::LeaderAlive { leader, .. } => {
                 if matches!(self.role, Role::Leader(_)) {
                     return; // One voter follows another leader for now; the others decide.

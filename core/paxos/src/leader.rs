@@ -39,6 +39,8 @@ struct Peer {
     /// The decided mark it was told.
     told: Slot,
     answered: Time,
+    /// Since when it owes a vote and has not got on: its disk may hang.
+    stalled: Option<Time>,
     /// A gap that was filled since the last heartbeat.
     filled: Option<Slot>,
 }
@@ -89,6 +91,7 @@ impl Leader {
             next: decided.next(),
             told: Slot::ZERO,
             answered: now,
+            stalled: None,
             filled: None,
         });
     }
@@ -102,7 +105,7 @@ impl Leader {
     }
 
     pub(crate) fn start_afresh(&mut self, now: Time) {
-        self.peers.values_mut().for_each(|peer| peer.answered = now);
+        self.peers.values_mut().for_each(|peer| (peer.answered, peer.stalled) = (now, None));
         self.own_lags = None;
         if let Some((_, _, since)) = &mut self.pending {
             *since = now;
@@ -263,10 +266,10 @@ impl Paxos {
     pub(crate) fn propose_entries(&mut self, entries: Vec<Arc<Entry>>) {
         let Role::Leader(leader) = &mut self.role else { return };
         let ballot = leader.ballot;
-        leader.own_lags.get_or_insert(self.now);
         if entries.is_empty() {
             return;
         }
+        leader.own_lags.get_or_insert(self.now);
         let first = self.through(ballot).next();
         for (offset, entry) in entries.iter().enumerate() {
             let slot = Slot(first.0 + offset as u64);
@@ -285,20 +288,26 @@ impl Paxos {
             && leader.ballot == ballot
         {
             leader.own = leader.own.max(through);
-            if leader.own >= proposed {
-                leader.own_lags = None;
-            }
+            leader.own_lags = (leader.own < proposed).then_some(self.now);
             self.try_decide();
         }
     }
 
     pub(crate) fn on_accepted(&mut self, from: NodeId, accepted: Accepted) {
+        let proposed = self.run.1;
         let Role::Leader(leader) = &mut self.role else { return };
         if accepted.ballot != leader.ballot {
             return;
         }
         let Some(peer) = leader.peers.get_mut(&from) else { return };
         peer.answered = self.now;
+        if accepted.through >= proposed {
+            peer.stalled = None;
+        } else if accepted.through > peer.matched {
+            peer.stalled = Some(self.now);
+        } else {
+            peer.stalled.get_or_insert(self.now);
+        }
         if accepted.through > peer.matched {
             peer.matched = accepted.through;
             peer.next = peer.next.max(accepted.through.next());
@@ -346,6 +355,7 @@ impl Paxos {
             Stage::Restoring { through } if through <= decided => self.advance(),
             Stage::Inaugurating { slot } if slot <= decided => {
                 leader.stage = Stage::Serving;
+                self.attempts = 0;
                 let ballot = leader.ballot;
                 self.lay_tree();
                 self.actions.push_back(Action::Leading { ballot, slot });
@@ -439,19 +449,16 @@ impl Paxos {
         }
     }
 
-    /// Members of the majority that have not answered for `replace`.
+    /// Members of the majority that have not answered for `replace`, or have not got on for twice as long.
     pub fn silent_majority(&self) -> Vec<NodeId> {
         let Role::Leader(leader) = &self.role else { return Vec::new() };
-        let silent = |node: &&NodeId| {
-            leader.peers.get(node).is_some_and(|peer| self.now.since(peer.answered) > self.settings.replace)
+        let replace = self.settings.replace;
+        let silent = |peer: &Peer| {
+            let stalled = peer.stalled.is_some_and(|since| self.now.since(since) > replace * 2);
+            stalled || self.now.since(peer.answered) > replace
         };
-        self.government.majority.iter().filter(silent).copied().collect()
-    }
-
-    /// Did `node`, a member of the majority, answer within `replace`?
-    pub fn answers(&self, node: NodeId) -> bool {
-        let Role::Leader(leader) = &self.role else { return false };
-        leader.peers.get(&node).is_some_and(|peer| self.now.since(peer.answered) <= self.settings.replace)
+        let majority = self.government.majority.iter();
+        majority.filter(|node| leader.peers.get(node).is_some_and(silent)).copied().collect()
     }
 
     /// Hands the lead to the member of the majority that holds most.

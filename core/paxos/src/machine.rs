@@ -116,6 +116,8 @@ pub struct Paxos {
     pub(crate) log: Log,
     /// In this ballot all up to this slot is held: what an acknowledgement may say.
     pub(crate) run: (Ballot, Slot),
+    /// What was acknowledged last: safe on the disk.
+    pub(crate) acknowledged: (Ballot, Slot),
     pub(crate) government: Arc<Government>,
     pub(crate) government_slot: Slot,
     pub(crate) absent: BTreeSet<NodeId>,
@@ -142,6 +144,8 @@ pub struct Paxos {
     /// The position last asked for with `Missing`, so that one gap is asked for once a heartbeat.
     pub(crate) asked: Option<Slot>,
     pub(crate) election_due: Time,
+    /// How often this node stood since it heard a leader: its patience grows with it.
+    pub(crate) attempts: u32,
     pub(crate) tick_due: Time,
     /// The last record ordered, and the last known to be safe.
     pub(crate) journal: JournalSeq,
@@ -166,6 +170,7 @@ impl Paxos {
             generation: start.generation,
             promised: start.promised,
             run: start.log.run(),
+            acknowledged: (Ballot::default(), Slot::ZERO),
             government,
             government_slot,
             absent: BTreeSet::new(),
@@ -183,6 +188,7 @@ impl Paxos {
             children: BTreeMap::new(),
             asked: None,
             election_due: now,
+            attempts: 0,
             tick_due: now,
             journal: start.journal,
             safe: start.journal,
@@ -289,7 +295,10 @@ impl Paxos {
 
     fn release(&mut self, withheld: Withheld) {
         match withheld {
-            Withheld::Accepted { to, accepted } => self.send(to, Message::Accepted(accepted)),
+            Withheld::Accepted { to, accepted } => {
+                self.acknowledged = (accepted.ballot, accepted.through);
+                self.send(to, Message::Accepted(accepted));
+            }
             Withheld::Promise { to, promise } => self.send(to, Message::Promise(promise)),
             Withheld::Own { ballot, through } => self.on_own_vote(ballot, through),
             Withheld::OwnPromise { promise } => self.on_promise(self.me, promise),
@@ -346,7 +355,12 @@ impl Paxos {
     }
 
     pub(crate) fn postpone_election(&mut self) {
-        let least = self.settings.election;
+        if planted(Bug::EqualSeeds) && self.attempts > 0 {
+            self.election_due = self.now + self.settings.heartbeat / 2; // All in step, for ever.
+            return;
+        }
+        // Promises wait for disks: a candidate that always stands again too early never hears them.
+        let least = self.settings.election * 2u32.pow(self.attempts.min(3));
         self.election_due = self.now + self.rng.between(least, least * 2);
     }
 
@@ -368,6 +382,7 @@ impl Paxos {
         if newer {
             let changed = ballot.node != self.leader.node;
             (self.leader, self.beat, self.heard, self.leader_gone) = (ballot, beat, self.now, false);
+            self.attempts = 0;
             if matches!(self.role, Role::Follower) {
                 self.postpone_election();
             }

@@ -8,7 +8,9 @@ use crate::scenario::names::Names;
 use crate::scenario::teller::Teller;
 use crate::scenario::words::{self, Words};
 use atoll_node::{Cluster, Config, Envelope, Event, Input, Limits, Output, Timing, View};
-use atoll_types::{Body, ClusterId, Entry, JournalSeq, Record, Request, Slot, Time};
+use atoll_types::{
+    Body, ClusterId, Cookie, Entry, JournalSeq, NodeId, Payload, Record, Request, Sequence, Slot, Submission, Time,
+};
 use atoll_wire::message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,6 +96,8 @@ pub(super) struct Stage {
     pub(super) tickets: Vec<String>,
     /// Entries told as decided, whoever told them first.
     told: BTreeMap<(ClusterId, Slot), Vec<Arc<Entry>>>,
+    /// Submissions that took effect, other than users' entries.
+    taken: BTreeSet<(ClusterId, NodeId, Cookie, Sequence)>,
     /// Decided entries of a fill, which are counted and not told.
     pub(super) filled: Vec<Slot>,
     /// While an injected message is handled: its answers are told, whatever else is.
@@ -122,6 +126,7 @@ impl Stage {
             seed: 1,
             tickets: Vec::new(),
             told: BTreeMap::new(),
+            taken: BTreeSet::new(),
             filled: Vec::new(),
             telling: false,
         }
@@ -448,26 +453,30 @@ impl Stage {
         }
         told.push(entry.clone());
         let mut without_effect = "";
-        let state = self.hosts[host].core.as_ref().and_then(|core| core.view().state);
-        if let (Body::Submission(submission), Some(state)) = (&entry.body, state)
-            && state.members.get(&submission.node).is_none_or(|member| member.incarnation.cookie != submission.cookie)
-        {
-            without_effect = " (it has no effect)";
-        }
-        if let Body::Submission(submission) = &entry.body
-            && let Request::User(payload) = &submission.request
-        {
-            if payload.as_slice().starts_with(FILL.as_bytes()) {
+        if let Body::Submission(submission) = &entry.body {
+            let fill = |payload: &Payload| payload.as_slice().starts_with(FILL.as_bytes());
+            if matches!(&submission.request, Request::User(payload) if fill(payload)) {
                 return self.filled.push(slot);
             }
-            let delivered =
-                |output: &Output| matches!(output, Output::Event(Event::Delivered { slot: at, .. }) if *at == slot);
-            if !all.iter().any(delivered) {
+            if !self.takes_effect(host, slot, submission, all) {
                 without_effect = " (it has no effect)";
             }
         }
         let words = Words { names: &self.names, cluster };
         let line = format!("{}  decided {slot}: {}{without_effect}", self.hosts[host].name, words.entry(entry));
         self.teller.say(self.now, &line);
+    }
+
+    /// Users' entries are delivered where they count. Of the others, the first one of a life that the log knows does.
+    fn takes_effect(&mut self, host: usize, slot: Slot, submission: &Submission, all: &[Output]) -> bool {
+        let Submission { node, cookie, sequence, .. } = submission;
+        if let Request::User(_) = submission.request {
+            let delivered = |event: &Event| matches!(event, Event::Delivered { slot: at, .. } if *at == slot);
+            return all.iter().any(|output| matches!(output, Output::Event(event) if delivered(event)));
+        }
+        let state = self.hosts[host].core.as_ref().and_then(|core| core.view().state);
+        let member = state.and_then(|state| state.members.get(node));
+        let known = member.is_some_and(|member| member.incarnation.cookie == *cookie);
+        known && self.taken.insert((self.hosts[host].cluster, *node, *cookie, *sequence))
     }
 }
