@@ -1,8 +1,8 @@
-//! Scenarios: what happens to a cluster, line by line, and what comes of it. For people to read and for tests to compare.
+//! Scenarios: what happens to a cluster, line by line, and what comes of it. For people to read, for tests to compare.
 //!
-//! A transcript is a text of blocks: commands, a line `----`, what came of them, a blank line. Lines that begin with `#`
-//! say what is shown and why it matters. The clusters are the real core behind the real wire codec; the network takes a
-//! millisecond, loses nothing unless a command says so, and no dice are thrown outside the core.
+//! A transcript is a text of blocks: commands, a line `----`, what came of them, a blank line. Lines that begin with
+//! `#` say what is shown and why it matters. The clusters are the real core behind the real wire codec; the network
+//! takes a millisecond, loses nothing unless a command says so, and no dice are thrown outside the core.
 //!
 //! | file | holds |
 //! |---|---|
@@ -27,7 +27,7 @@ use crate::scenario::stage::Stage;
 
 const RULER: &str = "----";
 
-/// Runs the commands of a transcript and gives the transcript as it should be: the same commands, and what came of them.
+/// Runs the commands of a transcript and gives it as it should be: the same commands, and what came of them.
 pub fn run(transcript: &str) -> Result<String, String> {
     let mut stage = Stage::new();
     let mut written = String::new();

@@ -4,6 +4,7 @@
 
 use crate::member::Standing;
 use crate::message::Sighting;
+use crate::seats::VOTERS_MOST;
 use crate::state::State;
 use atoll_types::{Address, Edict, Incarnation, Level, NodeId, Slot, Time, Why};
 use std::collections::BTreeMap;
@@ -160,9 +161,11 @@ impl Health {
                 (seen.incarnation, seen.position, seen.dead) = (member.incarnation, None, None);
             }
             let silent = now.since(seen.heard);
-            // A voter that is only heard through others may be needed in the majority: is it within reach?
+            // A voter that is only heard through others may be needed in the majority: is it within reach? And so may
+            // the first learners, when there are seats to give.
             let far = seen.direct.is_none_or(|direct| now.since(direct) >= self.patience.silence / 2);
-            if far && !member.is_absent() && state.government.is_voter(node) {
+            let next = state.government.learners.iter().take(VOTERS_MOST).any(|&learner| learner == node);
+            if far && !member.is_absent() && (state.government.is_voter(node) || next) {
                 verdicts.ask.push(node);
             }
             if silent >= self.patience.silence / 2 {
@@ -173,7 +176,8 @@ impl Health {
             }
             let asked_long = seen.asked.is_some_and(|asked| now.since(asked) >= self.patience.silence / 2);
             let dead = seen.dead.is_some_and(|since| now.since(since) >= self.patience.evidence);
-            judge_one(&self.patience, now, node, member, seen, silent, asked_long, dead, &mut verdicts);
+            let level = state.level;
+            judge_one(&self.patience, now, level, node, member, seen, silent, asked_long, dead, &mut verdicts);
         }
         verdicts
     }
@@ -183,6 +187,7 @@ impl Health {
 fn judge_one(
     patience: &Patience,
     now: Time,
+    level: Level,
     node: NodeId,
     member: &crate::Member,
     seen: &mut Seen,
@@ -217,7 +222,7 @@ fn judge_one(
         Standing::Absent { .. } => {
             let since = *seen.absent.get_or_insert(now);
             let heard = seen.position.is_some() && silent < patience.silence / 2 && seen.dead.is_none();
-            if heard && current {
+            if heard && current && member.level >= level {
                 verdicts.edicts.push(Edict::Present { node, incarnation });
             } else if dead && !member.durable {
                 verdicts.departures.push((node, Why::Dead));

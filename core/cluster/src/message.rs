@@ -57,6 +57,8 @@ pub struct Welcome {
 pub struct Fetch {
     pub slot: Slot,
     pub offset: u64,
+    /// The sender has no state, and so no vote that anybody could need.
+    pub stateless: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

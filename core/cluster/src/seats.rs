@@ -83,8 +83,7 @@ pub fn without(state: &State, sight: &Sight<'_>, node: NodeId, why: Why) -> Opti
     let everybody = state.members.keys().copied().filter(|&other| other != node);
     let order = silent_last(sight, voters, &state.government);
     let smaller = Government::of(&order, everybody, Cause::Departed { node, why });
-    // A government that the leader cannot reach a majority of would be the last one.
-    smaller.majority.iter().all(|other| *other == sight.me || sight.near.contains(other)).then_some(smaller)
+    within_reach(sight, &smaller).then_some(smaller)
 }
 
 /// A government with other voters, or another majority of the same, if one is better than what there is.
@@ -93,7 +92,8 @@ pub fn improved(state: &State, sight: &Sight<'_>) -> Option<Government> {
     let everybody = || state.members.keys().copied();
     if !same_voters(&state.government, &voters) {
         let order = silent_last(sight, voters, &state.government);
-        return Some(Government::of(&order, everybody(), Cause::Seated));
+        let seated = Government::of(&order, everybody(), Cause::Seated);
+        return within_reach(sight, &seated).then_some(seated);
     }
     let absent = |node: NodeId| state.members.get(&node).is_none_or(Member::is_absent);
     let unfit = |node: NodeId| node != sight.me && (sight.silent.contains(&node) || absent(node));
@@ -105,6 +105,11 @@ pub fn improved(state: &State, sight: &Sight<'_>) -> Option<Government> {
     let fit = |node: &NodeId| !unfit(*node) && (*node == sight.me || sight.near.contains(node));
     // Without enough that answer, a swap only trades one silent node for another.
     better.majority.iter().all(fit).then_some(better)
+}
+
+/// A government that the leader cannot reach a majority of would be the last one.
+fn within_reach(sight: &Sight<'_>, government: &Government) -> bool {
+    government.majority.iter().all(|node| *node == sight.me || sight.near.contains(node))
 }
 
 /// The leader, then whoever is near in the majority, then those near that stand by, then the rest.

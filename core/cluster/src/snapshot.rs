@@ -147,7 +147,7 @@ impl Fetcher {
     }
 
     pub fn next(&self) -> Fetch {
-        Fetch { slot: self.slot, offset: self.bytes.len() as u64 }
+        Fetch { slot: self.slot, offset: self.bytes.len() as u64, stateless: false }
     }
 
     pub fn on_chunk(&mut self, now: Time, chunk: &Chunk) -> Progress {
@@ -225,11 +225,15 @@ mod tests {
     #[test]
     fn a_damaged_snapshot_is_refused_whole() {
         let snapshot = snapshot(3);
-        let mut chunk = piece(&snapshot, &Fetch { slot: Slot(3), offset: 0 }, 1000);
+        let mut chunk = piece(&snapshot, &Fetch { slot: Slot(3), offset: 0, stateless: false }, 1000);
         chunk.checksum ^= 1;
         let mut fetcher = fetcher(3);
         assert_eq!(fetcher.on_chunk(Time(1), &chunk), Progress::Bad);
-        assert_eq!(fetcher.next(), Fetch { slot: Slot(3), offset: 0 }, "from the beginning, elsewhere");
+        assert_eq!(
+            fetcher.next(),
+            Fetch { slot: Slot(3), offset: 0, stateless: false },
+            "from the beginning, elsewhere"
+        );
     }
 
     #[test]

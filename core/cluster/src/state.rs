@@ -193,6 +193,7 @@ impl State {
                 if let Some(member) = self.members.get_mut(node)
                     && member.incarnation == *incarnation
                     && member.is_absent()
+                    && member.level >= self.level
                 {
                     member.standing = member.once_present();
                     effects.push(Effect::StandingChanged);
@@ -207,11 +208,14 @@ impl State {
                     member.level = *level;
                     self.submitted.remove(node);
                     effects.push(Effect::StandingChanged);
+                    // Whoever does not understand the cluster's level takes no part until it does.
+                    if *level < self.level {
+                        self.set_absent(slot, *node, Why::LevelTooLow, effects);
+                    }
                 }
             }
             Edict::Level(level) => {
-                let understood = self.members.values().filter(|member| !member.is_absent()).map(|member| member.level);
-                if *level > self.level && understood.min().is_some_and(|lowest| lowest >= *level) {
+                if *level > self.level && self.understood() >= *level {
                     self.level = *level;
                     effects.push(Effect::LevelRaised { level: *level });
                 }
@@ -292,6 +296,11 @@ impl State {
             (false, _) => 2,
         };
         self.members.contains_key(&node) && left >= needed
+    }
+
+    /// The feature level that every member understands. An absent one counts: it must be able to come back.
+    pub fn understood(&self) -> Level {
+        self.members.values().map(|member| member.level).min().unwrap_or(self.level)
     }
 
     /// Acclimated nodes that are not absent.

@@ -91,7 +91,7 @@ pub enum Event {
         ticket: u64,
         slot: Slot,
     },
-    /// It never was and never will be in the log.
+    /// It has no effect and never will have.
     Rejected {
         ticket: u64,
         rejection: Rejection,

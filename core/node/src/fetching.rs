@@ -5,7 +5,7 @@ use crate::door::{Input, Rejection};
 use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
 use atoll_cluster::State;
-use atoll_cluster::message::{Chunk, Message as ClusterMessage, Pong, Refusal, Standing};
+use atoll_cluster::message::{Chunk, Fetch, Message as ClusterMessage, Pong, Refusal, Standing};
 use atoll_cluster::snapshot::{Fetcher, Progress};
 use atoll_types::{Address, Bug, ClusterId, Generation, Government, Identity, NodeId, Slot, Time, planted};
 
@@ -43,6 +43,10 @@ impl Fetching {
         self.generation
     }
 
+    pub(crate) fn was_fenced(&self) -> bool {
+        self.fenced
+    }
+
     pub(crate) fn due(&self) -> Time {
         self.fetcher.due()
     }
@@ -73,7 +77,11 @@ impl Fetching {
             return self.start_empty();
         }
         if let Some((holder, fetch)) = self.fetcher.take_due(context.now, &mut context.rng) {
-            context.send_cluster(&self.signature(), Recipient::at(holder), ClusterMessage::Fetch(fetch));
+            context.send_cluster(
+                &self.signature(),
+                Recipient::at(holder),
+                ClusterMessage::Fetch(Fetch { stateless: true, ..fetch }),
+            );
         }
         Turn::Stay
     }

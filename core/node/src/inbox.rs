@@ -68,9 +68,10 @@ impl Member {
         }
         if let Some(at) = self.state.departed_at(envelope.from) {
             // Not before every live node has the entry: until then the departed may be needed to find it decided. One
-            // that fetches a snapshot has nothing that anybody needs.
-            let fetches = matches!(envelope.message, Message::Cluster(ClusterMessage::Fetch(_)));
-            if at <= self.paxos.floor() || fetches {
+            // without a state has nothing that anybody needs.
+            let stateless =
+                matches!(&envelope.message, Message::Cluster(ClusterMessage::Fetch(fetch)) if fetch.stateless);
+            if at <= self.paxos.floor() || stateless {
                 context.counters.told_departed += 1;
                 let departed = Departed { node: envelope.from, incarnation: envelope.incarnation, at };
                 context.send_cluster(&signature, sender, ClusterMessage::Departed(departed));
@@ -110,7 +111,7 @@ impl Member {
         match &envelope.message {
             Message::Cluster(ClusterMessage::Ask(_)) => None,
             Message::Cluster(ClusterMessage::Refused(refused)) if refused.refusal == Refusal::Blank => {
-                self.on_connection_refused(context, from);
+                self.on_blank_process(context, from, envelope.incarnation);
                 Some(Turn::Stay)
             }
             Message::Cluster(_) | Message::Paxos(_) => Some(Turn::Stay),
@@ -245,7 +246,10 @@ impl Member {
         if node == self.me() {
             return;
         }
-        self.paxos.on_gone(context.now, node);
+        let known = self.contacts.get(&node).map(|contact| contact.incarnation);
+        if known.is_none_or(|known| known <= incarnation) {
+            self.paxos.on_gone(context.now, node);
+        }
         match &mut self.office {
             Some(office) => office.health.on_dead(context.now, node, incarnation),
             None => drop(self.dead.insert(node, incarnation)),
@@ -254,15 +258,25 @@ impl Member {
 
     /// Nobody listens where these nodes were: their process is gone.
     pub(crate) fn on_connection_refused(&mut self, context: &mut Context, address: &Address) {
+        self.on_gone_from(context, address, None);
+    }
+
+    /// A blank process says that it is. Whoever was at its address before is gone; it may itself have been named since.
+    fn on_blank_process(&mut self, context: &mut Context, address: &Address, blank: Incarnation) {
+        self.on_gone_from(context, address, Some(blank));
+    }
+
+    fn on_gone_from(&mut self, context: &mut Context, address: &Address, except: Option<Incarnation>) {
         let there: Vec<(NodeId, Incarnation)> = self
             .state
             .members
             .iter()
-            .filter(|(_, member)| member.address == *address)
+            .filter(|(_, member)| member.address == *address && Some(member.incarnation) != except)
             .map(|(&node, member)| {
                 let heard = self.contacts.get(&node).map(|contact| contact.incarnation);
                 (node, heard.unwrap_or(member.incarnation).max(member.incarnation))
             })
+            .filter(|(_, incarnation)| Some(*incarnation) != except)
             .collect();
         for (node, incarnation) in there {
             // The leader should know at once, and once.

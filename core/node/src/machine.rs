@@ -53,6 +53,10 @@ pub(crate) enum Turn {
         generation: Generation,
         holder: Address,
     },
+    /// An operator wants the cluster to go on from this node.
+    Recover {
+        ticket: u64,
+    },
     /// Back to the beginning, with a new cookie.
     Departed {
         at: Slot,
@@ -71,6 +75,8 @@ pub struct Cluster {
     gate: Option<JournalSeq>,
     /// What is told once the gate opens: before that it is not so.
     announcements: Vec<Event>,
+    /// An order to recover that waits for the gate: nobody may hear of a generation that a crash could take back.
+    recovery: Option<u64>,
     /// The time last asked for.
     wake: Option<Time>,
     handled: Time,
@@ -84,8 +90,21 @@ impl Cluster {
         let restored = Restored::from(records);
         let phase = Phase::Blank(Blank::new(&mut context, restored.departed));
         let journal = JournalSeq(0);
-        let mut cluster =
-            Cluster { context, phase, journal, gate: None, announcements: Vec::new(), wake: None, handled: now };
+        let mut cluster = Cluster {
+            context,
+            phase,
+            journal,
+            gate: None,
+            announcements: Vec::new(),
+            recovery: None,
+            wake: None,
+            handled: now,
+        };
+        if restored.damaged {
+            let alarm = "the checkpoint on the disk cannot be read: this node forgets all, and arrives as a new one";
+            cluster.context.event(Event::Alarm(alarm.to_owned()));
+            cluster.order(Record::Blank { departed: true });
+        }
         cluster.resume(restored);
         cluster.ask_to_be_woken();
         cluster
@@ -164,6 +183,11 @@ impl Cluster {
         if let Phase::Member(member) = &self.phase {
             member.tell_open_barriers(&mut self.context);
         }
+        if let Phase::Member(member) = &mut self.phase
+            && let Some(ticket) = self.recovery.take()
+        {
+            member.recover(&mut self.context, ticket);
+        }
     }
 
     fn announce_name(&mut self, identity: &Identity) {
@@ -198,6 +222,13 @@ impl Cluster {
             }
             Turn::Installed { state, from } => self.begin_membership(*state, from),
             Turn::Fenced { generation, holder } => self.fence(generation, holder),
+            Turn::Recover { ticket } => {
+                if let Phase::Member(member) = &mut self.phase {
+                    member.promise_generation(&mut self.context);
+                    self.journal = member.journal();
+                    (self.gate, self.recovery) = (Some(self.journal), Some(ticket));
+                }
+            }
             Turn::Departed { at } => {
                 self.give_up_tickets();
                 self.order(Record::Blank { departed: true });
@@ -205,9 +236,11 @@ impl Cluster {
                 self.phase = Phase::Blank(Blank::new(&mut self.context, true));
             }
             Turn::GaveUp => {
-                // It never had a state: whatever named it may never have come about, its own founding included.
-                self.order(Record::Blank { departed: false });
-                self.phase = Phase::Blank(Blank::new(&mut self.context, false));
+                // One that never had a state may found: whatever named it may never have come about, its own founding
+                // included. One that was fenced has belonged to a cluster.
+                let departed = matches!(&self.phase, Phase::Fetching(fetching) if fetching.was_fenced());
+                self.order(Record::Blank { departed });
+                self.phase = Phase::Blank(Blank::new(&mut self.context, departed));
             }
         }
         self.ask_to_be_woken();

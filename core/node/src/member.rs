@@ -50,6 +50,8 @@ pub(crate) struct Member {
     pub(crate) office: Option<Office>,
     /// The leader that submissions went to.
     leader: Option<NodeId>,
+    /// An operator's order to recover, to be answered once this node leads.
+    recovery: Option<u64>,
 }
 
 fn settings(config: &Config) -> Settings {
@@ -85,6 +87,7 @@ impl Member {
             report_due: context.now,
             office: None,
             leader: None,
+            recovery: None,
         };
         member.note_absences();
         member
@@ -248,10 +251,7 @@ impl Member {
                 self.on_answer(context, barrier, answer);
                 Turn::Stay
             }
-            Input::Operator { ticket, order } => {
-                self.on_order(context, ticket, order);
-                Turn::Stay
-            }
+            Input::Operator { ticket, order } => self.on_order(context, ticket, order),
         };
         if matches!(turn, Turn::Stay) {
             self.settle(context);
@@ -282,19 +282,37 @@ impl Member {
         }
     }
 
-    fn on_order(&mut self, context: &mut Context, ticket: u64, order: Order) {
+    fn on_order(&mut self, context: &mut Context, ticket: u64, order: Order) -> Turn {
         match order {
             Order::Depart(node) => self.on_request(context, ticket, &Payload::default(), Request::Depart { node }),
             Order::Recover => {
-                if self.paxos.is_leading().is_some() || !self.state.members.contains_key(&self.me()) {
-                    return context.reject(ticket, Rejection::NotPossible);
+                if self.paxos.is_leading().is_none() && self.state.members.contains_key(&self.me()) {
+                    return Turn::Recover { ticket };
                 }
-                let number = self.paxos.generation().number + 1;
-                let generation = Generation { number, by: self.me() };
-                self.paxos.lead_alone(context.now, generation, Cause::Recovered { generation });
-                context.event(Event::Submitted { ticket, slot: self.paxos.log().last() });
+                context.reject(ticket, Rejection::NotPossible);
             }
         }
+        Turn::Stay
+    }
+
+    fn next_generation(&self) -> Generation {
+        Generation { number: self.paxos.generation().number + 1, by: self.me() }
+    }
+
+    /// Orders the promise that takes this node out of the old generation.
+    pub(crate) fn promise_generation(&mut self, context: &mut Context) {
+        let ballot = Ballot { generation: self.next_generation(), round: 0, node: self.me() };
+        self.paxos.persist(Record::Promised(ballot));
+        self.settle(context);
+    }
+
+    /// Goes on alone, in a new generation. The promise is safe.
+    pub(crate) fn recover(&mut self, context: &mut Context, ticket: u64) {
+        let generation = self.next_generation();
+        self.recovery = Some(ticket);
+        self.paxos.on_persisted(context.now, self.paxos.journal());
+        self.paxos.lead_alone(context.now, generation, Cause::Recovered { generation });
+        self.settle(context);
     }
 
     fn on_wake(&mut self, context: &mut Context) {
@@ -436,6 +454,9 @@ impl Member {
             Action::Leading { ballot, slot } => {
                 self.office = Some(Office::new(context, &self.state));
                 context.event(Event::Leading { ballot, slot });
+                if let Some(ticket) = self.recovery.take() {
+                    context.event(Event::Submitted { ticket, slot });
+                }
             }
             Action::SteppedDown { ballot } => {
                 if self.office.take().is_some() {
@@ -533,7 +554,7 @@ impl Member {
         if let Some(ballot) = self.paxos.is_leading() {
             context.event(Event::SteppedDown { ballot });
         }
-        for ticket in self.submitter.abandon() {
+        for ticket in self.submitter.abandon().into_iter().chain(self.recovery.take()) {
             context.event(Event::Unknown { ticket });
         }
     }

@@ -110,9 +110,12 @@ impl Member {
                 return Some(government);
             }
         }
-        while let Some(newcomer) = office.arrivals.pop() {
+        // An edict on its way may raise the level above what the newcomer understands: that one comes first.
+        while office.edicts_through <= self.paxos.log().decided()
+            && let Some(newcomer) = office.arrivals.pop()
+        {
             let known = self.state.named(&newcomer.name).is_some() && !planted(Bug::NodeIdReused);
-            if !known {
+            if !known && newcomer.level >= self.state.level {
                 office.look_again = true;
                 return Some(seats::with_arrival(&self.state, me, newcomer));
             }
@@ -134,13 +137,12 @@ impl Member {
         if office.edicts_through <= decided {
             office.edicts = verdicts.edicts;
             office.edicts.extend(own);
-            let supported = self.state.members.values().filter(|member| !member.is_absent());
-            if let Some(level) = supported.map(|member| member.level).min()
-                && level > self.state.level
-            {
-                office.edicts.push(Edict::Level(level));
+            if self.state.understood() > self.state.level {
+                office.edicts.push(Edict::Level(self.state.understood()));
             }
         }
+        // What was concluded before may no longer be so; only a name that is wanted again still is.
+        office.departures.retain(|_, why| *why == Why::Replaced);
         office.departures.extend(verdicts.departures);
         for node in verdicts.ask {
             self.send(context, node, Message::Cluster(ClusterMessage::Ping(Ping)));

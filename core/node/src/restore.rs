@@ -13,6 +13,8 @@ pub(crate) struct Restored {
     pub(crate) generation: Generation,
     /// A later generation was seen, and nothing of it is here yet.
     pub(crate) fenced: bool,
+    /// A checkpoint cannot be read: what was promised and accepted is not known, and nobody votes from a guess.
+    pub(crate) damaged: bool,
     pub(crate) promised: Ballot,
     /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
     pub(crate) state: Option<State>,
@@ -27,6 +29,7 @@ impl Restored {
             departed: false,
             generation: Generation::default(),
             fenced: false,
+            damaged: false,
             promised: Ballot::default(),
             state: None,
             log: Log::default(),
@@ -47,6 +50,9 @@ impl Restored {
     }
 
     fn take(&mut self, record: Record) {
+        if self.damaged && !matches!(record, Record::Blank { .. }) {
+            return;
+        }
         match record {
             Record::Identity(identity) => self.identity = Some(identity),
             Record::Promised(ballot) => self.promise(ballot),
@@ -65,10 +71,13 @@ impl Restored {
             }
             Record::Decided(slot) => self.decide(slot),
             Record::Checkpoint(checkpoint) => {
-                let state = snapshot::open(checkpoint.snapshot.as_slice());
-                let time = state.as_ref().map_or_else(Default::default, |state| state.time);
-                self.generation = state.as_ref().map_or(self.generation, |state| state.generation);
-                self.state = state;
+                let Some(state) = snapshot::open(checkpoint.snapshot.as_slice()) else {
+                    *self = Restored { departed: true, damaged: true, ..Restored::blank() };
+                    return;
+                };
+                let time = state.time;
+                self.generation = state.generation;
+                self.state = Some(state);
                 self.fenced = false;
                 self.identity = Some(checkpoint.identity);
                 self.log = Log::after(checkpoint.slot, time);

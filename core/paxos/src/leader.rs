@@ -34,7 +34,7 @@ pub(crate) enum Stage {
 struct Peer {
     /// Holds all up to here in this ballot.
     matched: Slot,
-    /// What to send next. matched < next.
+    /// What to send next. Beyond `matched`, unless a peer that restarted asks for less.
     next: Slot,
     /// The decided mark it was told.
     told: Slot,
@@ -353,6 +353,10 @@ impl Paxos {
         }
         match leader.stage {
             Stage::Restoring { through } if through <= decided => self.advance(),
+            // What was decided there may be another's, learnt from a node that knows a later leader.
+            Stage::Inaugurating { slot } if slot <= decided && self.government.ballot != leader.ballot => {
+                self.become_follower();
+            }
             Stage::Inaugurating { slot } if slot <= decided => {
                 leader.stage = Stage::Serving;
                 self.attempts = 0;

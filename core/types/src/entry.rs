@@ -55,6 +55,8 @@ pub enum Why {
     Unreachable,
     /// Absent for longer than `depart_after`.
     AbsentTooLong,
+    /// Came back with a version that does not understand the cluster's feature level.
+    LevelTooLow,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +77,7 @@ pub enum Edict {
         address: Address,
         level: Level,
     },
-    /// Every present node understands this level.
+    /// Every member understands this level.
     Level(Level),
 }
 

@@ -18,14 +18,6 @@ pub(crate) fn on_entry(log: &Lineage, roll: &Roll, slot: Slot, entry: &Entry) ->
             let before = log.in_force(slot).map(|(_, before)| before);
             Violation::of(RULE, format!("slot {slot}: {why}; {government:?} after {before:?}"))
         }),
-        Body::Edict(Edict::Level(level)) => {
-            let behind = roll.members.iter().find(|(_, listed)| {
-                listed.level < *level && matches!(listed.stands, Stands::Present | Stands::Leaving)
-            });
-            // Decided after somebody returned it does nothing; that is for the snapshot rule to see.
-            let _ = behind;
-            Ok(())
-        }
         Body::Edict(_) | Body::Noop | Body::Submission(_) => Ok(()),
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct Roll {
     /// Every id that was ever given.
     pub(crate) given: BTreeSet<NodeId>,
     pub(crate) alone: bool,
+    /// The cluster's feature level: every member understood it when it was raised.
+    level: Level,
     government: Option<Government>,
     taken: BTreeSet<(NodeId, Cookie, Sequence)>,
     floors: BTreeMap<(NodeId, Cookie), Sequence>,
@@ -149,6 +151,7 @@ impl Roll {
                 if let Some(listed) = self.members.get_mut(node)
                     && listed.incarnation == *incarnation
                     && listed.stands == Stands::Absent
+                    && listed.level >= self.level
                 {
                     listed.since = slot;
                     listed.come();
@@ -160,9 +163,16 @@ impl Roll {
                 {
                     listed.incarnation = *incarnation;
                     listed.level = *level;
+                    if *level < self.level {
+                        self.absent(slot, *node);
+                    }
                 }
             }
-            Edict::Level(_) => {}
+            Edict::Level(level) => {
+                if self.members.values().all(|listed| listed.level >= *level) {
+                    self.level = self.level.max(*level);
+                }
+            }
         }
     }
 

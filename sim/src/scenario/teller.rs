@@ -7,6 +7,8 @@ use atoll_paxos::message::Message as Paxos;
 use atoll_types::{Ballot, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
+const COLUMNS: usize = 120;
+
 #[derive(Debug, Default)]
 pub(super) struct Teller {
     lines: Vec<String>,
@@ -52,7 +54,10 @@ impl Teller {
             }
         }
         let told = |(line, count): (String, usize)| if count == 1 { line } else { format!("{line} ({count} times)") };
-        if lines.is_empty() { vec!["nothing".to_owned()] } else { lines.into_iter().map(told).collect() }
+        if lines.is_empty() {
+            return vec!["nothing".to_owned()];
+        }
+        lines.into_iter().map(told).flat_map(|line| fold(&line)).collect()
     }
 
     pub(super) fn wants(&mut self, from: (usize, &str), to: (usize, &str), envelope: &Envelope) -> bool {
@@ -105,4 +110,18 @@ impl Teller {
             ) => true,
         }
     }
+}
+
+/// Breaks a long line between words; what follows is indented.
+fn fold(line: &str) -> Vec<String> {
+    let mut folded = vec![String::new()];
+    for word in line.split_inclusive(' ') {
+        let last = folded.len() - 1;
+        if folded[last].len() + word.trim_end().len() > COLUMNS {
+            folded.push(format!("    {word}"));
+        } else {
+            folded[last].push_str(word);
+        }
+    }
+    folded.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }

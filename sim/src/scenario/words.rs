@@ -142,6 +142,7 @@ pub(super) fn why(why: Why) -> &'static str {
         Why::Replaced => "a new process has its name",
         Why::Unreachable => "never reached",
         Why::AbsentTooLong => "absent for too long",
+        Why::LevelTooLow => "its version is too old",
     }
 }
 

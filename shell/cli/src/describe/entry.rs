@@ -68,6 +68,7 @@ fn why(why: Why) -> &'static str {
         Why::Replaced => "replaced by a new process of its name",
         Why::Unreachable => "never reached",
         Why::AbsentTooLong => "absent for too long",
+        Why::LevelTooLow => "its version is too old",
     }
 }
 
