@@ -30,6 +30,8 @@ struct Seen {
     position: Option<Slot>,
     /// When the leader began to ask it directly.
     asked: Option<Time>,
+    /// When the leader last asked it although it is absent.
+    called: Option<Time>,
     /// Since when its process is known to be gone.
     dead: Option<Time>,
     /// Since when this leader sees it absent.
@@ -69,6 +71,7 @@ impl Health {
                 direct: None,
                 position: None,
                 asked: None,
+                called: None,
                 dead: None,
                 absent: None,
                 returned: None,
@@ -166,6 +169,12 @@ impl Health {
             let far = seen.direct.is_none_or(|direct| now.since(direct) >= self.patience.silence / 2);
             let next = state.government.learners.iter().take(VOTERS_MOST).any(|&learner| learner == node);
             if far && !member.is_absent() && (state.government.is_voter(node) || next) {
+                verdicts.ask.push(node);
+            }
+            // An absent node is called now and then: it may live on with others, in another generation even, and none of
+            // them would speak first.
+            if member.is_absent() && seen.called.is_none_or(|called| now.since(called) >= self.patience.silence) {
+                seen.called = Some(now);
                 verdicts.ask.push(node);
             }
             if silent >= self.patience.silence / 2 {

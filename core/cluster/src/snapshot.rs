@@ -12,6 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The first byte of a snapshot.
 const FORMAT: u8 = 1;
+/// Useless answers after which a fetch is given up.
+const FAILURES_MOST: u32 = 20;
 /// Larger claims are refused before anything is allocated.
 const LENGTH_MOST: u64 = 256 * 1024 * 1024;
 
@@ -108,11 +110,13 @@ pub struct Fetcher {
     due: Time,
     began: Time,
     retry: Duration,
+    /// How often a holder had nothing of use.
+    failures: u32,
 }
 
 impl Fetcher {
     pub fn new(now: Time, slot: Slot, least: Slot, holders: Vec<Address>, retry: Duration) -> Fetcher {
-        Fetcher { slot, least, bytes: Vec::new(), holders, turn: 0, tries: 0, due: now, began: now, retry }
+        Fetcher { slot, least, bytes: Vec::new(), holders, turn: 0, tries: 0, due: now, began: now, retry, failures: 0 }
     }
 
     /// When this fetch last got on: from its beginning, or its last piece.
@@ -122,6 +126,11 @@ impl Fetcher {
 
     pub fn due(&self) -> Time {
         self.due
+    }
+
+    /// Does nobody have what is needed?
+    pub fn is_hopeless(&self) -> bool {
+        self.failures >= FAILURES_MOST
     }
 
     /// Was a holder asked that has not answered?
@@ -173,6 +182,7 @@ impl Fetcher {
         match state {
             Some(state) if state.applied == chunk.slot => Progress::Done(Box::new(state)),
             Some(_) | None => {
+                self.failures += 1;
                 self.turn += 1;
                 Progress::Bad
             }
@@ -181,6 +191,7 @@ impl Fetcher {
 
     /// The holder has nothing to give.
     pub fn on_nothing(&mut self) {
+        self.failures += 1;
         self.bytes.clear();
         self.slot = Slot::ZERO;
         self.turn += 1;

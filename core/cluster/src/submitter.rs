@@ -22,8 +22,9 @@ pub struct Submitter {
     cookie: Cookie,
     next: Sequence,
     outstanding: Bounded<Outstanding>,
-    /// What callers may have waiting.
+    /// What callers may have waiting, and how often one was turned away.
     limit: usize,
+    turned_away: u64,
     retry: Duration,
     retry_most: Duration,
 }
@@ -36,6 +37,7 @@ impl Submitter {
             next: Sequence(1),
             outstanding: Bounded::new(limit + RESERVE),
             limit,
+            turned_away: 0,
             retry,
             retry_most,
         }
@@ -44,6 +46,7 @@ impl Submitter {
     /// Takes a request, to be sent when `take_due` is called next. False when too much waits already.
     pub fn submit(&mut self, now: Time, request: Request, ticket: Option<u64>) -> bool {
         if ticket.is_some() && self.outstanding.len() >= self.limit {
+            self.turned_away += 1;
             return false;
         }
         let outstanding = Outstanding { sequence: self.next, request, ticket, attempts: 0, due: now };
@@ -122,7 +125,7 @@ impl Submitter {
     }
 
     pub fn gauge(&self) -> Gauge {
-        self.outstanding.gauge()
+        Gauge { limit: self.limit, turned_away: self.turned_away, ..self.outstanding.gauge() }
     }
 }
 

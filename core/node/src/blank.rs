@@ -120,7 +120,10 @@ impl Blank {
 fn on_refused(context: &mut Context, from: &Address, refusal: &Refusal) {
     let alarm = match refusal {
         Refusal::NameTaken { name } => {
-            format!("{from} says that another node named {name} is alive: give this node another --name")
+            format!(
+                "{from} knows a node named {name} that is alive or keeps its data: give this node another --name, \
+                 start that one from its data directory, or remove it"
+            )
         }
         Refusal::LevelTooLow => format!("{from} speaks a feature level this version does not know: upgrade this node"),
         Refusal::Busy

@@ -70,7 +70,7 @@ impl Fetching {
 
     fn on_wake(&mut self, context: &mut Context) -> Turn {
         // The cluster that named this node may be gone, or have given it up. It has no state: it can start over.
-        if context.now.since(self.fetcher.since()) > context.config.timing.arrival * 2 {
+        if self.fetcher.is_hopeless() || context.now.since(self.fetcher.since()) > context.config.timing.arrival * 2 {
             return Turn::GaveUp;
         }
         if planted(Bug::EmptySnapshot) && self.fetcher.is_waiting() && context.now >= self.fetcher.due() {

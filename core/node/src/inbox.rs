@@ -320,7 +320,7 @@ impl Member {
     pub(crate) fn on_fetch_due(&mut self, context: &mut Context) {
         let Some(fetcher) = &mut self.fetcher else { return };
         // An offer that leads nowhere is dropped: whoever feeds this node makes another.
-        if context.now.since(fetcher.since()) > context.config.timing.arrival {
+        if fetcher.is_hopeless() || context.now.since(fetcher.since()) > context.config.timing.arrival {
             self.fetcher = None;
         } else if let Some((holder, fetch)) = fetcher.take_due(context.now, &mut context.rng) {
             let signature = self.signature();

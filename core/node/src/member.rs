@@ -353,16 +353,17 @@ impl Member {
         if self.paxos.is_leading().is_some() {
             return;
         }
-        let report = Report {
-            position: self.state.applied,
-            level: context.config.level,
-            sightings: std::mem::take(&mut self.sightings).into_values().collect(),
-            dead: std::mem::take(&mut self.dead).into_iter().collect(),
-        };
         let leader = self.paxos.leader().unwrap_or(self.state.government.leader());
-        let feeder = self.paxos.feeder().unwrap_or(leader);
-        if feeder != self.me() {
-            self.send(context, feeder, Message::Cluster(ClusterMessage::Report(report)));
+        let likely = self.paxos.feeder().into_iter().chain([leader]).chain(self.state.government.voters());
+        let able = |node: &NodeId| *node != self.me() && !self.known_dead.contains_key(node);
+        if let Some(target) = likely.into_iter().find(able) {
+            let report = Report {
+                position: self.state.applied,
+                level: context.config.level,
+                sightings: std::mem::take(&mut self.sightings).into_values().collect(),
+                dead: std::mem::take(&mut self.dead).into_iter().collect(),
+            };
+            self.send(context, target, Message::Cluster(ClusterMessage::Report(report)));
         }
         if self.paxos.feeder().is_none() {
             self.ask_around(context);
@@ -477,6 +478,9 @@ impl Member {
         if let Body::Government(government) = &entry.body {
             context.event(Event::Government { slot, government: government.clone() });
             self.look_again();
+            if let Cause::Recovered { .. } = government.cause {
+                self.keeper = Keeper::new(context.config.limits.snapshots); // Those of the old generation are void.
+            }
         }
         for effect in effects {
             self.on_effect(context, slot, effect);

@@ -9,15 +9,19 @@ use atoll_cluster::message::{Ask, Message as ClusterMessage, Ping, Refusal, Welc
 use atoll_cluster::seats::{self, Sight};
 use atoll_cluster::snapshot::Snapshot;
 use atoll_types::{
-    Address, Body, Bounded, Bug, Edict, Government, Incarnation, Newcomer, NodeId, Slot, Submission, Why, planted,
+    Address, Body, Bounded, Bug, Edict, Entry, Government, Incarnation, Name, Newcomer, NodeId, Slot, Submission, Time,
+    Why, planted,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Office {
     pub(crate) health: Health,
     pub(crate) submissions: Bounded<Submission>,
     pub(crate) arrivals: Bounded<Newcomer>,
+    /// Newcomers that were named and never reached: how often, and until when they are not named again.
+    unreachable: BTreeMap<Name, (u32, Time)>,
     /// Who is to go, and why.
     departures: BTreeMap<NodeId, Why>,
     edicts: Vec<Edict>,
@@ -41,11 +45,22 @@ impl Office {
             health: Health::new(context.now, patience, state),
             submissions: Bounded::new(limits.submissions),
             arrivals: Bounded::new(limits.arrivals),
+            unreachable: BTreeMap::new(),
             departures: BTreeMap::new(),
             edicts: Vec::new(),
             edicts_through: Slot::ZERO,
             look_again: true,
         }
+    }
+}
+
+impl Office {
+    /// A newcomer that cannot be reached is not named again at once, and each time later.
+    fn hold_off(&mut self, now: Time, arrival: Duration, name: Name) {
+        self.unreachable.retain(|_, (_, until)| now < *until + arrival * 8);
+        let (times, until) = self.unreachable.entry(name).or_insert((0, now));
+        *until = now + arrival * 2u32.pow(*times);
+        *times = (*times + 1).min(3);
     }
 }
 
@@ -56,7 +71,8 @@ impl Member {
         let same = |other: &Submission| {
             (other.node, other.cookie, other.sequence) == (submission.node, submission.cookie, submission.sequence)
         };
-        if office.submissions.iter().any(same) {
+        let open = |entry: &Entry| matches!(&entry.body, Body::Submission(other) if same(other));
+        if office.submissions.iter().any(same) || self.paxos.is_open(open) {
             return; // A retry that overtook its first try.
         }
         if office.submissions.push(submission).is_err()
@@ -107,6 +123,9 @@ impl Member {
         while let Some((node, why)) = office.departures.pop_first() {
             if let Some(government) = seats::without(&self.state, &sight, node, why) {
                 office.look_again = true;
+                if let (Why::Unreachable, Some(member)) = (why, self.state.members.get(&node)) {
+                    office.hold_off(now, context.config.timing.arrival, member.name.clone());
+                }
                 return Some(government);
             }
         }
@@ -196,7 +215,10 @@ impl Member {
                 return self.welcome(context, node); // A duplicate: it was named already.
             }
             let moved = member.address != newcomer.address;
-            if moved && office.health.is_alive(now, node) && !member.is_absent() {
+            let alive = moved && office.health.is_alive(now, node) && !member.is_absent();
+            // A durable node's data may only be out of sight, on a disk that is not mounted: it departs by an operator's
+            // word or by time, not because a blank process has its name.
+            if alive || member.durable {
                 let name = newcomer.name.clone();
                 return context.refuse(&signature, asker, Refusal::NameTaken { name });
             }
@@ -206,6 +228,9 @@ impl Member {
             office.departures.insert(node, Why::Replaced);
             office.look_again = true;
             return; // It asks again, and is let in once its name is free.
+        }
+        if office.unreachable.get(&newcomer.name).is_some_and(|(_, until)| now < *until) {
+            return context.refuse(&signature, asker, Refusal::Busy);
         }
         let waiting = |other: &Newcomer| other.incarnation == newcomer.incarnation;
         if office.arrivals.iter().any(waiting) {

@@ -17,6 +17,8 @@ pub(crate) struct Campaign {
     pub(crate) ballot: Ballot,
     pub(crate) ordered: bool,
     pub(crate) promises: BTreeMap<NodeId, Promise>,
+    /// The government whose voters were asked last.
+    pub(crate) asked_under: Slot,
     /// The government when the campaign began. Only a planted bug looks at it again.
     pub(crate) began_under: Arc<Government>,
 }
@@ -94,6 +96,7 @@ impl Paxos {
             ballot,
             ordered,
             promises: BTreeMap::new(),
+            asked_under: self.government_slot,
             began_under: self.government.clone(),
         });
         self.promise(ballot);
@@ -118,6 +121,12 @@ impl Paxos {
             self.other_voters().into_iter().filter(|voter| !campaign.promises.contains_key(voter)).collect();
         for voter in missing {
             self.send(voter, Message::Prepare(prepare.clone()));
+        }
+        let asked_under = self.government_slot;
+        match &mut self.role {
+            Role::Preparing(campaign) => campaign.asked_under = asked_under,
+            Role::Leader(leader) => leader.campaign.asked_under = asked_under,
+            Role::Follower | Role::Canvassing { .. } => {}
         }
     }
 
@@ -164,8 +173,8 @@ impl Paxos {
         }
         let voters = if planted(Bug::ElectionUnderOldVoters) { &campaign.began_under } else { &self.government };
         if !voters.is_majority(|voter| campaign.promises.contains_key(&voter)) {
-            if campaign.promises.contains_key(&self.me) && self.asked.is_none() {
-                self.asked = Some(self.log.decided());
+            // There is another government than when the voters were asked: its voters are asked at once.
+            if campaign.asked_under != self.government_slot {
                 self.prepare_voters();
             }
             return;
@@ -235,6 +244,7 @@ impl Paxos {
             ballot: campaign.ballot,
             ordered: campaign.ordered,
             promises,
+            asked_under: campaign.asked_under,
             began_under: campaign.began_under.clone(),
         };
         self.leader = campaign.ballot;

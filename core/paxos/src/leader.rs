@@ -165,7 +165,13 @@ impl Paxos {
         let alone = Government::of(&[self.me], everybody.iter().copied(), Cause::Elected);
         self.government = Arc::new(alone);
         let began_under = self.government.clone();
-        let campaign = Campaign { ballot, ordered: false, promises: BTreeMap::new(), began_under };
+        let campaign = Campaign {
+            ballot,
+            ordered: false,
+            promises: BTreeMap::new(),
+            asked_under: self.government_slot,
+            began_under,
+        };
         let mut leader = Leader::new(now, self.me, campaign);
         leader.recovering_until = Some(Slot(self.log.decided().0 + tail.len() as u64 + 1));
         (self.leader, self.beat) = (ballot, 0);
@@ -209,6 +215,11 @@ impl Paxos {
             Role::Leader(leader) => self.through(leader.ballot).above(self.log.decided()) as usize,
             Role::Follower | Role::Canvassing { .. } | Role::Preparing(_) => 0,
         }
+    }
+
+    /// Is an entry like this proposed and not decided?
+    pub fn is_open(&self, wanted: impl Fn(&Entry) -> bool) -> bool {
+        self.log.undecided().any(|held| wanted(&held.entry))
     }
 
     /// May an entry be proposed now?

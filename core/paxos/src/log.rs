@@ -82,11 +82,15 @@ impl Log {
         self.held.iter().skip(slot.above(self.trimmed) as usize).cloned().collect()
     }
 
+    /// What is held above the decided entries.
+    pub fn undecided(&self) -> impl Iterator<Item = &Held> {
+        self.held.iter().skip(self.kept())
+    }
+
     /// The ballot of the first entry that is not decided, and how far entries of that ballot reach without a break.
     pub fn run(&self) -> (Ballot, Slot) {
-        let tail = || self.held.iter().skip(self.kept());
-        let ballot = tail().next().map_or(Ballot::default(), |held| held.ballot);
-        let count = tail().take_while(|held| held.ballot == ballot).count();
+        let ballot = self.undecided().next().map_or(Ballot::default(), |held| held.ballot);
+        let count = self.undecided().take_while(|held| held.ballot == ballot).count();
         (ballot, Slot(self.decided.0 + count as u64))
     }
 

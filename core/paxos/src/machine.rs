@@ -434,7 +434,8 @@ impl Paxos {
         match &self.role {
             Role::Leader(leader) => leader.is_serving().then_some(self.me),
             Role::Follower | Role::Canvassing { .. } | Role::Preparing(_) => {
-                (!self.leader.node.is_nobody()).then_some(self.leader.node)
+                let known = !self.leader.node.is_nobody() && self.leader.node != self.me;
+                known.then_some(self.leader.node)
             }
         }
     }

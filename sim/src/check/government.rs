@@ -6,7 +6,7 @@
 use super::logs::Lineage;
 use super::roll::{Roll, Stands};
 use crate::Violation;
-use atoll_types::{Body, Cause, Edict, Entry, Government, NodeId, Slot};
+use atoll_types::{Body, Cause, Entry, Government, NodeId, Slot};
 use std::collections::BTreeSet;
 
 const RULE: &str = "government";
