@@ -34,8 +34,6 @@ struct Seen {
     called: Option<Time>,
     /// Since when its process is known to be gone.
     dead: Option<Time>,
-    /// Since when this leader sees it absent.
-    absent: Option<Time>,
     /// Where a new life was heard from, and what it understands.
     returned: Option<(Address, Level)>,
 }
@@ -73,7 +71,6 @@ impl Health {
                 asked: None,
                 called: None,
                 dead: None,
-                absent: None,
                 returned: None,
             });
         }
@@ -148,7 +145,7 @@ impl Health {
     }
 
     /// Looks at everybody. To be called once a heartbeat.
-    pub fn judge(&mut self, now: Time, me: NodeId, state: &State) -> Verdicts {
+    pub fn judge(&mut self, now: Time, me: NodeId, state: &State, absent_since: &BTreeMap<NodeId, Time>) -> Verdicts {
         self.notice_members(now, state);
         let mut verdicts = Verdicts::default();
         for (&node, member) in state.members.iter().filter(|&(&node, _)| node != me) {
@@ -186,7 +183,8 @@ impl Health {
             let asked_long = seen.asked.is_some_and(|asked| now.since(asked) >= self.patience.silence / 2);
             let dead = seen.dead.is_some_and(|since| now.since(since) >= self.patience.evidence);
             let level = state.level;
-            judge_one(&self.patience, now, level, node, member, seen, silent, asked_long, dead, &mut verdicts);
+            let absent = now.since(absent_since.get(&node).copied().unwrap_or(now));
+            judge_one(&self.patience, level, node, member, seen, silent, absent, asked_long, dead, &mut verdicts);
         }
         verdicts
     }
@@ -195,12 +193,12 @@ impl Health {
 #[allow(clippy::too_many_arguments)] // One table of cases, read at one place.
 fn judge_one(
     patience: &Patience,
-    now: Time,
     level: Level,
     node: NodeId,
     member: &crate::Member,
-    seen: &mut Seen,
+    seen: &Seen,
     silent: Duration,
+    absent: Duration,
     asked_long: bool,
     dead: bool,
     verdicts: &mut Verdicts,
@@ -218,7 +216,6 @@ fn judge_one(
             }
         }
         Standing::Present => {
-            seen.absent = None;
             if dead && !member.durable {
                 // What a memory-mode process knew is gone with it.
                 verdicts.departures.push((node, Why::Dead));
@@ -229,13 +226,12 @@ fn judge_one(
             }
         }
         Standing::Absent { .. } => {
-            let since = *seen.absent.get_or_insert(now);
             let heard = seen.position.is_some() && silent < patience.silence / 2 && seen.dead.is_none();
             if heard && current && member.level >= level {
                 verdicts.edicts.push(Edict::Present { node, incarnation });
             } else if dead && !member.durable {
                 verdicts.departures.push((node, Why::Dead));
-            } else if !heard && now.since(since) >= patience.depart_after {
+            } else if !heard && absent >= patience.depart_after {
                 verdicts.departures.push((node, Why::AbsentTooLong));
             }
         }

@@ -359,7 +359,7 @@ impl Member {
         let government = (self.state.government_slot, Arc::new(self.state.government.clone()));
         self.paxos.install(self.state.applied, government);
         self.paxos.persist(Record::Checkpoint(checkpoint));
-        self.note_absences();
+        self.note_absences(context.now);
         self.settle_skipped(context);
         self.tell_open_barriers(context);
     }

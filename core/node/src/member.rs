@@ -42,6 +42,8 @@ pub(crate) struct Member {
     pub(crate) known_dead: BTreeMap<NodeId, Incarnation>,
     /// Newcomers that asked here: this node can reach them, and welcomes them once they are named.
     pub(crate) asked_here: VecDeque<Incarnation>,
+    /// Since when, by this node's own clock, others are absent: whoever leads next knows how long it has been.
+    pub(crate) absent_since: BTreeMap<NodeId, Time>,
     pub(crate) keeper: Keeper,
     /// Set while this node is so far behind that it fetches a snapshot.
     pub(crate) fetcher: Option<Fetcher>,
@@ -83,13 +85,14 @@ impl Member {
             dead: BTreeMap::new(),
             known_dead: BTreeMap::new(),
             asked_here: VecDeque::new(),
+            absent_since: BTreeMap::new(),
             fetcher: None,
             report_due: context.now,
             office: None,
             leader: None,
             recovery: None,
         };
-        member.note_absences();
+        member.note_absences(context.now);
         member
     }
 
@@ -512,21 +515,26 @@ impl Member {
                 context.event(Event::BarrierReduced { barrier, slot, answers });
             }
             Effect::Arrived { node } => {
-                self.note_absences();
+                self.note_absences(context.now);
                 self.on_arrived(context, node);
             }
             Effect::Departed { node } => {
                 self.contacts.remove(&node);
                 self.known_dead.remove(&node);
-                self.note_absences();
+                self.note_absences(context.now);
             }
-            Effect::StandingChanged => self.note_absences(),
+            Effect::StandingChanged => self.note_absences(context.now),
             Effect::LevelRaised { level } => context.event(Event::LevelRaised { level }),
         }
     }
 
     /// Whoever is absent or has no state yet passes nothing on.
-    pub(crate) fn note_absences(&mut self) {
+    pub(crate) fn note_absences(&mut self, now: Time) {
+        let absent = self.state.absent();
+        self.absent_since.retain(|node, _| absent.contains(node));
+        for node in absent {
+            self.absent_since.entry(node).or_insert(now);
+        }
         self.look_again();
         let active = self.state.active();
         let idle = self.state.members.keys().copied().filter(|node| !active.contains(node)).collect();

@@ -152,7 +152,7 @@ impl Member {
         let Some(office) = &mut self.office else { return };
         self.paxos.set_floor(office.health.floor(me, decided, &self.state));
         office.look_again = true;
-        let verdicts = office.health.judge(context.now, me, &self.state);
+        let verdicts = office.health.judge(context.now, me, &self.state, &self.absent_since);
         if office.edicts_through <= decided {
             office.edicts = verdicts.edicts;
             office.edicts.extend(own);
