@@ -1,4 +1,5 @@
-//! How fast the simulator runs: simulated cluster-seconds per second of one core, five nodes, every fault, every checker.
+//! How fast the simulator runs: simulated cluster-seconds per second of one core, five nodes, every fault, every
+//! checker.
 //!
 //! `cargo bench --package atoll-sim`. The goal is 500.
 

@@ -1,6 +1,6 @@
-//! The end of all faults, and what must become true after it (liveness): every host that runs is a present member of one
-//! cluster with one leader, there are as many voters as there can be, all have the same log, nothing waits for ever, and
-//! a new submission from every host is decided.
+//! The end of all faults, and what must become true after it (liveness): every host that runs is a present member of
+//! one cluster with one leader, there are as many voters as there can be, all have the same log, nothing waits for
+//! ever, and a new submission from every host is decided.
 
 use crate::Violation;
 use crate::clock::Moment;
@@ -58,8 +58,8 @@ impl World {
         Ok(())
     }
 
-    /// Is there a voter that reaches a majority without this link? Founders that do not hear each other found nothing, and
-    /// the last two voters of three decide nothing: nor should they.
+    /// Is there a voter that reaches a majority without this link? Founders that do not hear each other found nothing,
+    /// and the last two voters of three decide nothing: nor should they.
     fn can_do_without(&self, one: usize, other: usize) -> bool {
         let Some((cluster, government)) = self.checks.newest_government(&self.hosts) else { return false };
         let bearer = |voter: NodeId| self.hosts.iter().position(|host| host.identity() == Some((cluster, voter)));
@@ -70,7 +70,8 @@ impl World {
         !leaving && government.voters().filter_map(bearer).any(leads)
     }
 
-    /// Where a departure that was ordered before has left two voters that cannot hear each other, somebody sees to the link.
+    /// Where a departure that was ordered before has left two voters that cannot hear each other, somebody sees to the
+    /// link.
     fn mend_if_needed(&mut self) {
         if let Lasting::Link(one, other) = self.plan.lasting
             && !self.can_do_without(one, other)

@@ -1,5 +1,5 @@
-//! The operator: looks at the cluster now and then, and when the majority of its voters is gone for good says so, on the
-//! member that knows most. Then the cluster goes on in a new generation.
+//! The operator: looks at the cluster now and then, and when the majority of its voters is gone for good says so, on
+//! the member that knows most. Then the cluster goes on in a new generation.
 //!
 //! Not here: departures that an operator orders for no reason (`faults.rs`).
 
@@ -104,8 +104,8 @@ impl World {
         self.step(host, Input::Operator { ticket, order: Order::Recover })
     }
 
-    /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found; or so it is
-    /// with the one that the survivors know, where only the lost knew that a newer one was decided.
+    /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found; or so
+    /// it is with the one that the survivors know, where only the lost knew that a newer one was decided.
     fn majority_gone(&self) -> bool {
         let Some((cluster, newest)) = self.checks.newest_government(&self.hosts) else { return false };
         let found = |voter: NodeId| self.is_somewhere(cluster, voter);

@@ -1,4 +1,5 @@
-//! Catches a panic of the core and keeps it from the terminal: a run that breaks an assertion reports it as a violation.
+//! Catches a panic of the core and keeps it from the terminal: a run that breaks an assertion reports it as a
+//! violation.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};

@@ -3,7 +3,8 @@
 //! Everything is in one queue, ordered by time and then by the order in which it was put there, so that a run never
 //! depends on anything but its seed.
 //!
-//! Not here: what a core's outputs lead to (`door.rs`), which faults strike (`faults.rs`), what is submitted (`workload.rs`), when all is well (`healing.rs`).
+//! Not here: what a core's outputs lead to (`door.rs`), which faults strike (`faults.rs`), what is submitted
+//! (`workload.rs`), when all is well (`healing.rs`).
 
 use crate::check::{Arriving, Checks};
 use crate::clock::{Clock, Moment};

@@ -2,8 +2,8 @@
 
 use atoll_sim::{Census, grow};
 
-/// Messages of the leader per decided entry, beyond what it sends when nothing happens: to the followers of a majority of
-/// three, with the mark that it is decided, and answers to submitters.
+/// Messages of the leader per decided entry, beyond what it sends when nothing happens: to the followers of a majority
+/// of three, with the mark that it is decided, and answers to submitters.
 const PER_ENTRY: u64 = 12;
 
 fn check(census: &Census, nodes: usize) {

@@ -6,7 +6,7 @@ use atoll_types::bugs::plant;
 use std::sync::Mutex;
 
 /// A bug that shows in none of so many seeds is one that the checkers do not see.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 2000;
 
 fn violation(seed: u64) -> Option<Violation> {
     run(seed, &Options { minutes: 0.75, ..Options::default() }).violation

@@ -1,6 +1,7 @@
 //! Whom the leader hears, and what follows from silence. Only ever suspicion: it costs availability, never safety.
 //!
-//! Silence counts only after the leader itself has asked the node, so that a dead relay does not silence those below it.
+//! Silence counts only after the leader itself has asked the node, so that a dead relay does not silence those below
+//! it.
 
 use crate::member::Standing;
 use crate::message::Sighting;
@@ -168,8 +169,8 @@ impl Health {
             if far && !member.is_absent() && (state.government.is_voter(node) || next) {
                 verdicts.ask.push(node);
             }
-            // An absent node is called now and then: it may live on with others, in another generation even, and none of
-            // them would speak first.
+            // An absent node is called now and then: it may live on with others, in another generation even, and none
+            // of them would speak first.
             if member.is_absent() && seen.called.is_none_or(|called| now.since(called) >= self.patience.silence) {
                 seen.called = Some(now);
                 verdicts.ask.push(node);

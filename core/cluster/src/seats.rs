@@ -1,7 +1,7 @@
 //! Which government the leader should propose. Pure functions of the state and of whom the leader hears.
 //!
-//! Voters are 1, 3 or 5, as many as acclimated nodes allow; two only after one of three was lost, never one again unless
-//! the cluster was founded as one node. An absent voter keeps its seat until an acclimated learner can take it.
+//! Voters are 1, 3 or 5, as many as acclimated nodes allow; two only after one of three was lost, never one again
+//! unless the cluster was founded as one node. An absent voter keeps its seat until an acclimated learner can take it.
 
 use crate::member::{Member, Standing};
 use crate::state::State;

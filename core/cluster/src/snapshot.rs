@@ -1,7 +1,7 @@
 //! Snapshots of the cluster state: made at a slot, cut into pieces, fetched from any holder, checked before use.
 //!
-//! The bytes are a function of the state, so two holders of the same slot have the same bytes and a fetch may go on with
-//! another holder where it stopped. A bad snapshot is refused whole; a failed fetch is never an empty state.
+//! The bytes are a function of the state, so two holders of the same slot have the same bytes and a fetch may go on
+//! with another holder where it stopped. A bad snapshot is refused whole; a failed fetch is never an empty state.
 
 use crate::message::{Chunk, Fetch};
 use crate::state::State;

@@ -8,6 +8,7 @@
 //! | `machine.rs` | the machine, its phases, its doors |
 //! | `blank.rs` | a node that belongs to no cluster: asking, founding |
 //! | `fetching.rs` | a node that was named and waits for its snapshot |
+//! | `joining.rs` | the ways to become a member |
 //! | `member.rs` | a node in step with the log |
 //! | `inbox.rs` | what a member does with each message |
 //! | `office.rs` | what a leader does beyond Paxos |
@@ -22,6 +23,7 @@ mod door;
 mod envelope;
 mod fetching;
 mod inbox;
+mod joining;
 mod machine;
 mod member;
 mod office;

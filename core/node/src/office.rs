@@ -216,8 +216,8 @@ impl Member {
             }
             let moved = member.address != newcomer.address;
             let alive = moved && office.health.is_alive(now, node) && !member.is_absent();
-            // A durable node's data may only be out of sight, on a disk that is not mounted: it departs by an operator's
-            // word or by time, not because a blank process has its name.
+            // A durable node's data may only be out of sight, on a disk that is not mounted: it departs by an
+            // operator's word or by time, not because a blank process has its name.
             if alive || member.durable {
                 let name = newcomer.name.clone();
                 return context.refuse(&signature, asker, Refusal::NameTaken { name });

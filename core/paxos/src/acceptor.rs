@@ -77,14 +77,16 @@ impl Paxos {
         }
         self.hear(accept.ballot, accept.beat, from);
         self.known = self.known.max(accept.decided);
+        if planted(Bug::DecidedMarkForOldBallot) {
+            self.decide_through(accept.decided.min(self.log.last()));
+        }
         let through = self.through(accept.ballot);
         if accept.previous > through {
             return self.refuse(from, accept.ballot, Refusal::Gap { through });
         }
         let fresh = self.accept_after(through, &accept);
         let through = self.through(accept.ballot);
-        let known = if planted(Bug::DecidedMarkForOldBallot) { self.log.last() } else { through };
-        self.decide_through(accept.decided.min(known));
+        self.decide_through(accept.decided.min(through));
         self.raise_floor(accept.floor);
         let accepted = Accepted { ballot: accept.ballot, beat: accept.beat, through };
         if planted(Bug::AckBeforePersist) {

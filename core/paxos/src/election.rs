@@ -210,16 +210,17 @@ impl Paxos {
         if planted(Bug::ElectionIgnoresAccepted) {
             return adopted;
         }
+        let valid = |held: &Held| held.ballot >= self.government.ballot || planted(Bug::VoidVotesAdopted);
         let held = |slot: Slot| -> Option<&Held> {
             let promises = campaign.promises.values();
             let votes = promises
                 .filter_map(|promise| promise.held.get(usize::try_from(slot.0.checked_sub(promise.first.0)?).ok()?));
             // Votes from before the present government are void: its leader has seen all that could have been decided.
-            votes.filter(|held| held.ballot >= self.government.ballot).max_by_key(|held| held.ballot)
+            votes.filter(|held| valid(held)).max_by_key(|held| held.ballot)
         };
         let ends = campaign.promises.values().map(|promise| {
-            let valid = promise.held.iter().rposition(|held| held.ballot >= self.government.ballot);
-            promise.decided.0 + valid.map_or(0, |last| last as u64 + 1)
+            let last = promise.held.iter().rposition(valid);
+            promise.decided.0 + last.map_or(0, |last| last as u64 + 1)
         });
         let last = ends.max();
         for slot in self.log.decided().0 + 1..=last.unwrap_or(0) {

@@ -5,9 +5,9 @@
 //!   what may be      its own        submissions and
 //!   decided          government     changes of government, one at a time
 //! ```
-//! A slot is decided when a majority of the voters of the government before it hold it in this ballot. A government this
-//! leader proposes also needs *all of its own majority*, and nothing is proposed beyond it until then: whoever is removed
-//! by it may vanish at that moment, and the log with them.
+//! A slot is decided when a majority of the voters of the government before it hold it in this ballot. A government
+//! this leader proposes also needs *all of its own majority*, and nothing is proposed beyond it until then: whoever is
+//! removed by it may vanish at that moment, and the log with them.
 
 use crate::election::Campaign;
 use crate::machine::{Action, Paxos, Role, Withheld};
@@ -182,7 +182,8 @@ impl Paxos {
         self.flush();
     }
 
-    /// What this node accepted and may be decided, up to a government that would remove it: nobody else is left to lead.
+    /// What this node accepted and may be decided, up to a government that would remove it: nobody else is left to
+    /// lead.
     fn own_tail(&self) -> Vec<Arc<Entry>> {
         let mut least = self.government.ballot;
         let mut tail = Vec::new();

@@ -368,7 +368,8 @@ impl Paxos {
     pub(crate) fn hear(&mut self, ballot: Ballot, beat: u64, from: NodeId) {
         self.highest = self.highest.max(ballot);
         let newer = (ballot, beat) > (self.leader, self.beat);
-        // A node that only repeats what is known feeds nobody: two that are left behind would be content with each other.
+        // A node that only repeats what is known feeds nobody: two that are left behind would be content with each
+        // other.
         if newer {
             (self.feeder, self.fed, self.beat_due) = (from, self.now, true);
         }

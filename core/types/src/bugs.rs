@@ -68,6 +68,8 @@ bank! {
     EveryFounderFounds,
     /// Messages of an older generation are taken.
     OldGenerationTaken,
+    /// An election adopts votes from before the government in force.
+    VoidVotesAdopted,
 }
 
 #[cfg(feature = "planted-bugs")]

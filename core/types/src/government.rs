@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// than half of the voters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Government {
-    /// Of the leader that proposed it. A vote for a later slot in a lower ballot is void: that leader has asked a majority
-    /// for everything that could have been decided, and put its government after it.
+    /// Of the leader that proposed it. A vote for a later slot in a lower ballot is void: that leader has asked a
+    /// majority for everything that could have been decided, and put its government after it.
     pub ballot: Ballot,
     /// The voters the leader sends to, itself first.
     pub majority: Vec<NodeId>,
@@ -71,7 +71,8 @@ impl Government {
         self.voters().filter(|&voter| holds(voter)).count() >= self.quorum()
     }
 
-    /// Lays `voters` out, for whoever will propose it, as majority and minority, the first one leading; everybody else of `everybody` learns.
+    /// Lays `voters` out, for whoever will propose it, as majority and minority, the first one leading; everybody else
+    /// of `everybody` learns.
     pub fn of(voters: &[NodeId], everybody: impl Iterator<Item = NodeId>, cause: Cause) -> Government {
         let active = voters.len() / 2 + 1;
         let mut learners: Vec<NodeId> = everybody.filter(|node| !voters.contains(node)).collect();

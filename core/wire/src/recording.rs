@@ -5,8 +5,8 @@
 //!                          └ step 0: start ┘ └─── step 1 ───┘ └─── step 2 ───┘
 //! ```
 //!
-//! An input is written before the node handles it, its outcome (digests of what came of it) after. So the recording of a
-//! node that did not survive an input ends with that input.
+//! An input is written before the node handles it, its outcome (digests of what came of it) after. So the recording of
+//! a node that did not survive an input ends with that input.
 //!
 //! Not here: running it again (`replay`), the file (whoever appends the bytes given here to it).
 
@@ -22,8 +22,8 @@ const MAGIC: &[u8; 8] = b"ATOLLREC";
 const FORMAT: u16 = 1;
 const PREAMBLE: usize = MAGIC.len() + 2;
 
-/// The state is digested at every so many steps: often enough to find a difference near its cause, seldom enough to cost
-/// little.
+/// The state is digested at every so many steps: often enough to find a difference near its cause, seldom enough to
+/// cost little.
 const STATE_EVERY: u64 = 64;
 
 /// The first byte of a frame's body.

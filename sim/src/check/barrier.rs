@@ -1,5 +1,5 @@
-//! Rule: a barrier is reduced exactly once on every node, at the slot where the last of the nodes that were present when it
-//! was opened has answered or was removed, with exactly the answers that were given until then.
+//! Rule: a barrier is reduced exactly once on every node, at the slot where the last of the nodes that were present
+//! when it was opened has answered or was removed, with exactly the answers that were given until then.
 
 use super::roll::Reduced;
 use crate::Violation;

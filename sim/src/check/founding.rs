@@ -1,6 +1,6 @@
-//! Rule: only the first-named founder founds, and it founds one cluster; a second one only after it has lost its memory,
-//! and no other founder that kept its own belongs to the first. One that lost it may have said that it is blank, and have
-//! been let in again before the answer arrived.
+//! Rule: only the first-named founder founds, and it founds one cluster; a second one only after it has lost its
+//! memory, and no other founder that kept its own belongs to the first. One that lost it may have said that it is
+//! blank, and have been let in again before the answer arrived.
 
 use crate::Violation;
 use crate::host::Host;

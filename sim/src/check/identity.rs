@@ -1,5 +1,5 @@
-//! Rule: a node id means one node for ever: one first incarnation, one process at a time, nobody after it has departed or
-//! lost its memory. What comes from another cluster, an older generation or an older life is refused, and counted.
+//! Rule: a node id means one node for ever: one first incarnation, one process at a time, nobody after it has departed
+//! or lost its memory. What comes from another cluster, an older generation or an older life is refused, and counted.
 
 use crate::Violation;
 use crate::host::Host;

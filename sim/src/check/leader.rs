@@ -1,6 +1,6 @@
-//! Rule: one leader per ballot, one value per slot and ballot. A leader serves only after its own government is decided.
-//! Nothing is proposed beyond a government until that one is in effect: decided, held by all of its own majority if this
-//! leader proposed it first, and a majority of its voters promised to this leader.
+//! Rule: one leader per ballot, one value per slot and ballot. A leader serves only after its own government is
+//! decided. Nothing is proposed beyond a government until that one is in effect: decided, held by all of its own
+//! majority if this leader proposed it first, and a majority of its voters promised to this leader.
 
 use super::ledger::Ledger;
 use super::logs::Logs;

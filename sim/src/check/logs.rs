@@ -1,5 +1,5 @@
-//! The canonical logs: what the cluster has decided, as the first node to say so said it. One per generation: a recovery
-//! goes on from what one node knew, and what the others knew beyond that is void.
+//! The canonical logs: what the cluster has decided, as the first node to say so said it. One per generation: a
+//! recovery goes on from what one node knew, and what the others knew beyond that is void.
 //!
 //! Not here: whether a node may say what it says (`agreement.rs`, `quorum.rs`).
 

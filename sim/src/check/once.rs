@@ -1,5 +1,6 @@
-//! Rule: what is submitted is delivered at most once in a log, at one slot everywhere; an answer "submitted" means that it
-//! stands there, an answer "rejected" that it never will; and every ticket is answered, once, unless its host's life ends.
+//! Rule: what is submitted is delivered at most once in a log, at one slot everywhere; an answer "submitted" means that
+//! it stands there, an answer "rejected" that it never will; and every ticket is answered, once, unless its host's life
+//! ends.
 
 use super::logs::Logs;
 use crate::Violation;

@@ -1,5 +1,5 @@
-//! Rule: a slot is decided only when more than half of the voters in force there have safely voted for it in that ballot
-//! or a later one; no vote is cast below a promise; no promise is taken back.
+//! Rule: a slot is decided only when more than half of the voters in force there have safely voted for it in that
+//! ballot or a later one; no vote is cast below a promise; no promise is taken back.
 //!
 //! The voters in force at a slot are those of the last government below it. A vote that a node without a disk cast
 //! before it vanished was cast: nobody comes back in its place who could cast another.

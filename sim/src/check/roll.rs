@@ -1,5 +1,5 @@
-//! Who belongs to the cluster and how it stands with them, and which barriers are open: worked out from the canonical log
-//! alone, by code that shares nothing with the core's.
+//! Who belongs to the cluster and how it stands with them, and which barriers are open: worked out from the canonical
+//! log alone, by code that shares nothing with the core's.
 //!
 //! Not here: the rules about it (`government.rs`, `barrier.rs`).
 

@@ -1,5 +1,5 @@
-//! Rule: at the same slot of a log all nodes have the same state: snapshots made there have one digest, whoever installs
-//! one gets what was made, and the hash chain over all entries is the same.
+//! Rule: at the same slot of a log all nodes have the same state: snapshots made there have one digest, whoever
+//! installs one gets what was made, and the hash chain over all entries is the same.
 
 use crate::Violation;
 use crate::plan::host_name;

@@ -1,8 +1,8 @@
 //! Rule: a log is trimmed only to what every present node that runs has; beyond its limit it no longer waits for them.
 //!
-//! Who is present is what the whole log says, not what the node that trims has heard of it so far: the leader told it how
-//! far it may go. A node that was absent at the slot up to which the log is trimmed was not waited for, though it may be
-//! back since.
+//! Who is present is what the whole log says, not what the node that trims has heard of it so far: the leader told it
+//! how far it may go. A node that was absent at the slot up to which the log is trimmed was not waited for, though it
+//! may be back since.
 
 use super::roll::{Roll, Stands};
 use crate::Violation;

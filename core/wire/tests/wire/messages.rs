@@ -81,8 +81,8 @@ fn refused_or_no_longer(bytes: &[u8]) {
     }
 }
 
-/// Every byte of every sample is replaced by a huge length, so every list, text and byte string claims one in turn. Memory
-/// reserved for the larger of these could not be had, and the test would not survive it.
+/// Every byte of every sample is replaced by a huge length, so every list, text and byte string claims one in turn.
+/// Memory reserved for the larger of these could not be had, and the test would not survive it.
 #[test]
 fn a_huge_claimed_length_reserves_no_memory() {
     let huge = [1 << 32, 1 << 48, 1 << 60, u64::MAX].map(length);

@@ -135,7 +135,7 @@ fn cluster_messages() -> Vec<cluster::Message> {
             slot: Slot(20),
             holders: vec![(NodeId(1), Address::from("a:1"))],
         }),
-        Message::Fetch(Fetch { slot: Slot(20), offset: 1 << 40 }),
+        Message::Fetch(Fetch { slot: Slot(20), offset: 1 << 40, stateless: true }),
         Message::Chunk(Chunk {
             slot: Slot(20),
             length: 3000,
