@@ -238,3 +238,114 @@ fn judge_one(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Member;
+    use atoll_types::{Cause, Cookie, Government, Newcomer};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const ME: NodeId = NodeId(1);
+    const OTHER: NodeId = NodeId(2);
+    const LIFE: Incarnation = Incarnation { life: 1, cookie: Cookie(7) };
+
+    fn patience() -> Patience {
+        let (heartbeat, evidence) = (SECOND / 10, SECOND / 20);
+        Patience { heartbeat, silence: SECOND, evidence, depart_after: SECOND * 10, arrival: SECOND * 5 }
+    }
+
+    fn state(standing: Standing, durable: bool) -> State {
+        let mut state = State::new();
+        for node in [ME, OTHER] {
+            let newcomer = Newcomer {
+                node,
+                name: "n".into(),
+                address: "n".into(),
+                incarnation: LIFE,
+                zone: "".into(),
+                weight: 1,
+                level: Level(1),
+                durable,
+            };
+            let standing = if node == ME { Standing::Present } else { standing };
+            state.members.insert(node, Member::new(&newcomer, Slot(1), standing));
+        }
+        state.government = Government::of(&[ME], [ME, OTHER].into_iter(), Cause::Seated);
+        state
+    }
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1000)
+    }
+
+    /// Judged every 100 ms from `from` to `to`; the last verdict.
+    fn judged(health: &mut Health, state: &State, from: u64, to: u64) -> Verdicts {
+        let absent = BTreeMap::from([(OTHER, at(0))]);
+        let times = (from..=to).step_by(100);
+        times.map(|millis| health.judge(at(millis), ME, state, &absent)).last().unwrap()
+    }
+
+    #[test]
+    fn silence_counts_only_after_a_direct_ask() {
+        let state = state(Standing::Present, true);
+        let mut health = Health::new(at(0), patience(), &state);
+        assert_eq!(judged(&mut health, &state, 0, 400).edicts, []);
+        assert_eq!(judged(&mut health, &state, 500, 900).ask, [OTHER]);
+        let edict = Edict::Absent { node: OTHER, incarnation: LIFE, why: Why::Silent };
+        assert_eq!(judged(&mut health, &state, 1000, 1000).edicts, [edict]);
+        let mut unasked = Health::new(at(0), patience(), &state);
+        assert_eq!(judged(&mut unasked, &state, 5000, 5000).edicts, [], "it was not asked before");
+    }
+
+    #[test]
+    fn being_heard_ends_all_suspicion() {
+        let state = state(Standing::Present, true);
+        let mut health = Health::new(at(0), patience(), &state);
+        judged(&mut health, &state, 0, 900);
+        health.on_dead(at(950), OTHER, LIFE);
+        health.on_heard(at(960), Sighting::of(OTHER, LIFE));
+        assert_eq!(judged(&mut health, &state, 1000, 1400).edicts, []);
+    }
+
+    #[test]
+    fn evidence_of_death_does_not_wait_for_silence() {
+        let died = |durable| {
+            let state = state(Standing::Present, durable);
+            let mut health = Health::new(at(0), patience(), &state);
+            health.on_dead(at(0), OTHER, LIFE);
+            judged(&mut health, &state, 100, 100)
+        };
+        assert_eq!(died(true).edicts, [Edict::Absent { node: OTHER, incarnation: LIFE, why: Why::Dead }]);
+        assert_eq!(died(false).departures, [(OTHER, Why::Dead)], "without a disk it is gone for good");
+    }
+
+    #[test]
+    fn evidence_against_another_life_says_nothing() {
+        let state = state(Standing::Present, true);
+        let mut health = Health::new(at(0), patience(), &state);
+        health.on_dead(at(0), OTHER, Incarnation { life: 0, cookie: Cookie(1) });
+        assert_eq!(judged(&mut health, &state, 100, 100).edicts, []);
+    }
+
+    #[test]
+    fn an_absent_node_returns_or_departs_in_time() {
+        let absent = state(Standing::Absent { why: Why::Silent, at: Slot(1) }, true);
+        let mut health = Health::new(at(0), patience(), &absent);
+        assert_eq!(judged(&mut health, &absent, 0, 9900).departures, []);
+        assert_eq!(judged(&mut health, &absent, 10_000, 10_000).departures, [(OTHER, Why::AbsentTooLong)]);
+        health.on_heard(at(10_050), Sighting::of(OTHER, LIFE));
+        let verdicts = judged(&mut health, &absent, 10_100, 10_100);
+        assert_eq!(verdicts.edicts, [Edict::Present { node: OTHER, incarnation: LIFE }]);
+        assert_eq!(verdicts.departures, []);
+    }
+
+    #[test]
+    fn a_leader_that_was_paused_blames_nobody() {
+        let state = state(Standing::Present, true);
+        let mut health = Health::new(at(0), patience(), &state);
+        judged(&mut health, &state, 0, 900);
+        health.start_afresh(at(30_000));
+        assert_eq!(judged(&mut health, &state, 30_000, 30_400).edicts, []);
+    }
+}

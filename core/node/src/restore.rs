@@ -117,3 +117,63 @@ impl Restored {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::{Body, Checkpoint, ClusterId, Entry, Incarnation, NodeId, Payload, Time};
+    use std::sync::Arc;
+
+    fn ballot(round: u64) -> Ballot {
+        Ballot { generation: Generation::default(), round, node: NodeId(1) }
+    }
+
+    fn entry(time: u64) -> Arc<Entry> {
+        Arc::new(Entry { time: Time(time), leader: NodeId(1), body: Body::Noop })
+    }
+
+    fn identity() -> Identity {
+        Identity { cluster: ClusterId(1), node: NodeId(2), incarnation: Incarnation::default() }
+    }
+
+    fn checkpoint(snapshot: Payload) -> Record {
+        let (promised, slot, tail) = (ballot(5), Slot(0), vec![]);
+        Record::Checkpoint(Checkpoint { identity: identity(), promised, snapshot, slot, decided: slot, tail })
+    }
+
+    #[test]
+    fn votes_and_promises_come_back_as_they_were() {
+        let restored = Restored::from(vec![
+            Record::Identity(identity()),
+            Record::Accepted { ballot: ballot(2), first: Slot(1), entries: vec![entry(1), entry(2)] },
+            Record::Promised(ballot(4)),
+            Record::Accepted { ballot: ballot(3), first: Slot(2), entries: vec![entry(9)] },
+            Record::Decided(Slot(1)),
+        ]);
+        assert_eq!((restored.promised, restored.log.decided(), restored.log.last()), (ballot(4), Slot(1), Slot(2)));
+        assert_eq!(restored.log.get(Slot(2)).map(|held| held.ballot), Some(ballot(3)), "the later vote");
+    }
+
+    #[test]
+    fn a_departed_node_keeps_nothing() {
+        let records = vec![Record::Identity(identity()), Record::Promised(ballot(4)), Record::Blank { departed: true }];
+        let restored = Restored::from(records);
+        assert_eq!((restored.identity, restored.promised, restored.departed), (None, Ballot::default(), true));
+    }
+
+    #[test]
+    fn a_fenced_node_keeps_its_identity_and_no_log() {
+        let generation = Generation { number: 1, by: NodeId(3) };
+        let records = vec![Record::Identity(identity()), Record::Promised(ballot(4)), Record::Fenced(generation)];
+        let restored = Restored::from(records);
+        assert_eq!((restored.identity, restored.generation, restored.fenced), (Some(identity()), generation, true));
+        assert!(restored.state.is_none());
+    }
+
+    #[test]
+    fn nobody_votes_from_a_checkpoint_that_cannot_be_read() {
+        let damaged = checkpoint(Payload::from(&b"?"[..]));
+        let restored = Restored::from(vec![damaged, Record::Promised(ballot(9))]);
+        assert_eq!((restored.identity, restored.damaged, restored.promised), (None, true, Ballot::default()));
+    }
+}
