@@ -1,4 +1,4 @@
-//! Seeds that once failed, and what it was. A seed's run changes when the generator does; its cause stays worth telling.
+//! Seeds that once failed, and what it was. A seed's run changes with the generator; its cause stays worth telling.
 
 use atoll_sim::{Options, run};
 
