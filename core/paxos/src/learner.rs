@@ -118,6 +118,7 @@ impl Paxos {
             }
             self.actions.push_back(Action::Decided { slot, entry });
         }
+        self.kept_at_most = self.kept_at_most.max(self.log.kept());
     }
 
     fn govern(&mut self, slot: Slot, government: &Government) {
@@ -167,7 +168,12 @@ impl Paxos {
 
     pub fn log_gauge(&self) -> Gauge {
         let held = self.log.kept();
-        Gauge { held, held_at_most: held, limit: self.settings.log + self.settings.trim_step, turned_away: 0 }
+        Gauge {
+            held,
+            held_at_most: self.kept_at_most,
+            limit: self.settings.log + self.settings.trim_step,
+            turned_away: 0,
+        }
     }
 
     /// The ballot in which this node accepted `slot`, if it does not know it decided.

@@ -155,6 +155,7 @@ pub struct Paxos {
     pub(crate) actions: VecDeque<Action>,
     pub(crate) elections: u64,
     pub(crate) open_at_most: usize,
+    pub(crate) kept_at_most: usize,
 }
 
 impl Paxos {
@@ -198,6 +199,7 @@ impl Paxos {
             actions: VecDeque::new(),
             elections: 0,
             open_at_most: 0,
+            kept_at_most: 0,
         };
         paxos.postpone_election();
         paxos.lay_tree();
