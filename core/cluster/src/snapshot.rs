@@ -38,7 +38,7 @@ impl Snapshot {
 /// The state in a snapshot's bytes, if they are sound.
 pub fn open(bytes: &[u8]) -> Option<State> {
     match bytes.split_first() {
-        Some((&FORMAT, body)) => postcard::from_bytes(body).ok(),
+        Some((&FORMAT, body)) => postcard::from_bytes(body).ok().filter(State::is_sound),
         Some(_) | None => None,
     }
 }
@@ -140,19 +140,17 @@ impl Fetcher {
 
     /// The holder to ask now. Where one does not answer, the next is asked for the same place.
     pub fn take_due(&mut self, now: Time, rng: &mut Rng) -> Option<(Address, Fetch)> {
-        if now < self.due || self.holders.is_empty() {
+        if now < self.due {
             return None;
         }
         if self.tries > 0 {
             self.turn += 1;
         }
         self.tries += 1;
+        // Also where there is nobody to ask: what is due again at once would never let its node rest.
         self.due = now + rng.between(self.retry, self.retry * 2);
-        Some((self.holder(), self.next()))
-    }
-
-    fn holder(&self) -> Address {
-        self.holders[self.turn % self.holders.len()].clone()
+        let holder = self.holders.get(self.turn % self.holders.len().max(1))?;
+        Some((holder.clone(), self.next()))
     }
 
     pub fn next(&self) -> Fetch {

@@ -121,12 +121,12 @@ impl State {
                 self.cluster = *cluster;
                 self.alone = *alone;
                 self.members.insert(founder.node, Member::new(founder, slot, Standing::Present));
-                self.next_node = NodeId(founder.node.0 + 1);
+                self.next_node = NodeId(founder.node.0.saturating_add(1));
             }
             Cause::Elected | Cause::Seated | Cause::Rearranged => {}
             Cause::Arrived(newcomer) => {
                 self.members.insert(newcomer.node, Member::new(newcomer, slot, Standing::Arriving));
-                self.next_node = self.next_node.max(NodeId(newcomer.node.0 + 1));
+                self.next_node = self.next_node.max(NodeId(newcomer.node.0.saturating_add(1)));
                 effects.push(Effect::Arrived { node: newcomer.node });
             }
             Cause::Departed { node, .. } => self.depart(slot, *node, effects),
@@ -320,6 +320,12 @@ impl State {
     pub fn departed_at(&self, node: NodeId) -> Option<Slot> {
         let gone = !node.is_nobody() && node < self.next_node && !self.members.contains_key(&node);
         gone.then(|| self.departed.get(&node).copied().unwrap_or(Slot::ZERO))
+    }
+
+    /// Can this be a state at all? What comes from elsewhere is not believed to be.
+    pub(crate) fn is_sound(&self) -> bool {
+        let governed = self.applied == Slot::ZERO || self.government.is_lawful();
+        governed && self.government_slot <= self.applied && self.applied <= Slot::MOST
     }
 
     pub(crate) fn for_snapshot(&self) -> State {

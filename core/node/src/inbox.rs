@@ -14,6 +14,9 @@ use atoll_cluster::snapshot::{self, Fetcher, Progress};
 use atoll_types::{Address, Bug, ClusterId, Incarnation, NodeId, Record, Request, Slot, planted};
 use std::sync::Arc;
 
+/// Nodes that a member remembers although its log does not know them yet.
+const STRANGERS_MOST: usize = 64;
+
 impl Member {
     pub(crate) fn receive(&mut self, context: &mut Context, from: &Address, envelope: Envelope) -> Turn {
         if let Some(turn) = self.turn_away(context, from, &envelope) {
@@ -21,6 +24,7 @@ impl Member {
         }
         let (node, incarnation) = (envelope.from, envelope.incarnation);
         if !node.is_nobody() {
+            self.prune_contacts();
             self.contacts.insert(node, Contact { incarnation, address: from.clone() });
             self.sight(context, Sighting::of(node, incarnation));
             if let Some(office) = &mut self.office {
@@ -35,6 +39,13 @@ impl Member {
                 Turn::Stay
             }
             Message::Cluster(message) => self.on_cluster_message(context, from, node, incarnation, message),
+        }
+    }
+
+    /// Contacts are of members, and of a few that this node has not heard to be any.
+    fn prune_contacts(&mut self) {
+        if self.contacts.len() > self.state.members.len() + STRANGERS_MOST {
+            self.contacts.retain(|node, _| self.state.members.contains_key(node));
         }
     }
 

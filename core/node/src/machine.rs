@@ -75,8 +75,6 @@ pub struct Cluster {
     gate: Option<JournalSeq>,
     /// What is told once the gate opens: before that it is not so.
     announcements: Vec<Event>,
-    /// An order to recover that waits for the gate: nobody may hear of a generation that a crash could take back.
-    recovery: Option<u64>,
     /// The time last asked for.
     wake: Option<Time>,
     handled: Time,
@@ -90,16 +88,8 @@ impl Cluster {
         let restored = Restored::from(records);
         let phase = Phase::Blank(Blank::new(&mut context, restored.departed));
         let journal = JournalSeq(0);
-        let mut cluster = Cluster {
-            context,
-            phase,
-            journal,
-            gate: None,
-            announcements: Vec::new(),
-            recovery: None,
-            wake: None,
-            handled: now,
-        };
+        let mut cluster =
+            Cluster { context, phase, journal, gate: None, announcements: Vec::new(), wake: None, handled: now };
         if restored.damaged {
             let alarm = "the checkpoint on the disk cannot be read: this node forgets all, and arrives as a new one";
             cluster.context.event(Event::Alarm(alarm.to_owned()));
@@ -176,7 +166,7 @@ impl Cluster {
     }
 
     fn open_gate(&mut self) {
-        self.gate = None;
+        let gate = self.gate.take();
         for event in std::mem::take(&mut self.announcements) {
             self.context.event(event);
         }
@@ -184,9 +174,9 @@ impl Cluster {
             member.tell_open_barriers(&mut self.context);
         }
         if let Phase::Member(member) = &mut self.phase
-            && let Some(ticket) = self.recovery.take()
+            && let Some(gate) = gate
         {
-            member.recover(&mut self.context, ticket);
+            member.on_gate(&mut self.context, gate);
         }
     }
 
@@ -223,10 +213,11 @@ impl Cluster {
             Turn::Installed { state, from } => self.begin_membership(*state, from),
             Turn::Fenced { generation, holder } => self.fence(generation, holder),
             Turn::Recover { ticket } => {
+                // Nobody hears of the generation before the disk has it: a crash could take it back.
                 if let Phase::Member(member) = &mut self.phase {
-                    member.promise_generation(&mut self.context);
+                    member.recover(&mut self.context, ticket);
                     self.journal = member.journal();
-                    (self.gate, self.recovery) = (Some(self.journal), Some(ticket));
+                    self.gate = Some(self.journal);
                 }
             }
             Turn::Departed { at } => {

@@ -12,8 +12,8 @@ use atoll_cluster::submitter::Submitter;
 use atoll_cluster::{Effect, State};
 use atoll_paxos::{Action, Paxos};
 use atoll_types::{
-    Address, Ballot, Body, Cause, Checkpoint, Entry, Generation, Identity, Incarnation, JournalSeq, NodeId, Payload,
-    Record, Request, Slot, Time,
+    Address, Body, Cause, Checkpoint, Entry, Generation, Identity, Incarnation, JournalSeq, NodeId, Payload, Record,
+    Request, Slot, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -159,23 +159,23 @@ impl Member {
         Turn::Stay
     }
 
-    fn next_generation(&self) -> Generation {
-        Generation { number: self.paxos.generation().number + 1, by: self.me() }
-    }
-
-    /// Orders the promise that takes this node out of the old generation.
-    pub(crate) fn promise_generation(&mut self, context: &mut Context) {
-        let ballot = Ballot { generation: self.next_generation(), round: 0, node: self.me() };
-        self.paxos.persist(Record::Promised(ballot));
-        self.settle(context);
-    }
-
-    /// Goes on alone, in a new generation. The promise is safe.
+    /// Goes on alone, in a new generation, once the disk has that. Until then nothing is said.
     pub(crate) fn recover(&mut self, context: &mut Context, ticket: u64) {
-        let generation = self.next_generation();
+        let number = self.paxos.generation().number.saturating_add(1);
+        let generation = Generation { number, by: self.me() };
         self.recovery = Some(ticket);
-        self.paxos.on_persisted(context.now, self.paxos.journal());
+        self.settle(context);
         self.paxos.lead_alone(context.now, generation, Cause::Recovered { generation });
+        while let Some(action) = self.paxos.poll() {
+            if !matches!(action, Action::Send { .. }) {
+                self.on_action(context, action);
+            }
+        }
+    }
+
+    /// The record that everything waited for is safe.
+    pub(crate) fn on_gate(&mut self, context: &mut Context, gate: JournalSeq) {
+        self.paxos.on_persisted(context.now, gate);
         self.settle(context);
     }
 

@@ -48,13 +48,16 @@ impl Paxos {
             }
             self.become_follower();
             self.promise(prepare.ballot);
+        } else if self.recorded < prepare.ballot {
+            self.promise(prepare.ballot);
         }
         let promise = self.own_promise(prepare.ballot);
         self.withhold(Withheld::Promise { to: from, promise });
     }
 
     pub(crate) fn promise(&mut self, ballot: Ballot) {
-        self.promised = ballot;
+        debug_assert!(ballot >= self.promised, "a promise is not taken back");
+        (self.promised, self.recorded) = (ballot, ballot);
         self.highest = self.highest.max(ballot);
         self.persist(Record::Promised(ballot));
     }

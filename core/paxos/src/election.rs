@@ -101,8 +101,11 @@ impl Paxos {
         });
         self.promise(ballot);
         let promise = self.own_promise(ballot);
+        // Nobody hears of the ballot before its record is safe: another life could stand with it again.
+        if planted(Bug::BallotBeforeItsRecord) {
+            self.prepare_voters();
+        }
         self.withhold(Withheld::OwnPromise { promise });
-        self.prepare_voters();
     }
 
     pub(crate) fn campaign(&self) -> Option<&Campaign> {
@@ -116,6 +119,9 @@ impl Paxos {
     /// Asks every voter that has not promised yet.
     fn prepare_voters(&mut self) {
         let Some(campaign) = self.campaign() else { return };
+        if !campaign.promises.contains_key(&self.me) && !planted(Bug::BallotBeforeItsRecord) {
+            return;
+        }
         let prepare = Prepare { ballot: campaign.ballot, decided: self.log.decided(), ordered: campaign.ordered };
         let missing: Vec<NodeId> =
             self.other_voters().into_iter().filter(|voter| !campaign.promises.contains_key(voter)).collect();
@@ -149,6 +155,9 @@ impl Paxos {
         };
         if promise.ballot == campaign.ballot {
             campaign.promises.entry(from).or_insert(promise);
+            if from == self.me {
+                self.prepare_voters();
+            }
             self.advance();
         }
     }

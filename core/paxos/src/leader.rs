@@ -160,7 +160,8 @@ impl Paxos {
             Body::Noop | Body::Edict(_) | Body::Submission(_) => None,
         });
         let everybody = last.unwrap_or_else(|| self.government.nodes().collect());
-        self.promise(ballot);
+        self.promised = ballot;
+        self.highest = self.highest.max(ballot);
         self.run = (ballot, self.log.decided());
         let alone = Government::of(&[self.me], everybody.iter().copied(), Cause::Elected);
         self.government = Arc::new(alone);
@@ -173,13 +174,19 @@ impl Paxos {
             began_under,
         };
         let mut leader = Leader::new(now, self.me, campaign);
-        leader.recovering_until = Some(Slot(self.log.decided().0 + tail.len() as u64 + 1));
+        let slot = Slot(self.log.decided().0 + tail.len() as u64 + 1);
+        leader.recovering_until = Some(slot);
+        leader.stage = Stage::Inaugurating { slot };
+        let mut government = Government::of(&[self.me], everybody.into_iter(), cause);
+        government.ballot = ballot;
+        leader.pending = Some((slot, Arc::new(government.clone()), now));
         (self.leader, self.beat) = (ballot, 0);
         self.role = Role::Leader(Box::new(leader));
         self.lay_tree();
-        self.propose_entries(tail);
-        self.inaugurate_with(Government::of(&[self.me], everybody.into_iter(), cause));
-        self.flush();
+        // All in one record, the promise with it: a crash leaves either the old generation or the new one whole.
+        let entry = Entry { time: now.max(self.log.time()), leader: self.me, body: Body::Government(government) };
+        let entries = tail.into_iter().chain([Arc::new(entry)]).collect();
+        self.propose_entries(entries);
     }
 
     /// What this node accepted and may be decided, up to a government that would remove it: nobody else is left to
@@ -312,6 +319,7 @@ impl Paxos {
             return;
         }
         let Some(peer) = leader.peers.get_mut(&from) else { return };
+        let accepted = Accepted { through: accepted.through.min(proposed), ..accepted };
         peer.answered = self.now;
         if accepted.through >= proposed {
             peer.stalled = None;

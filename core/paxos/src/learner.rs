@@ -22,6 +22,7 @@ impl Paxos {
         if learn.previous > self.log.decided() {
             return self.ask_for_missing(from);
         }
+        self.yield_to_others(&learn);
         if self.learn_entries(&learn) {
             (self.feeder, self.fed) = (from, self.now);
         }
@@ -29,6 +30,21 @@ impl Paxos {
             self.ask_for_missing(from);
         }
         self.advance();
+    }
+
+    /// A leader that is not in office yet may learn that one of its proposals lost: a later leader has decided something
+    /// else there. From then on its decided mark would vouch for what it proposed.
+    fn yield_to_others(&mut self, learn: &Learn) {
+        let Role::Leader(leader) = &self.role else { return };
+        let proposed = self.through(leader.ballot);
+        let differs = |(offset, entry): (usize, &Arc<Entry>)| {
+            let slot = Slot(learn.previous.0 + 1 + offset as u64);
+            let held = self.log.get(slot).filter(|_| slot > self.log.decided() && slot <= proposed);
+            held.is_some_and(|held| held.entry != *entry)
+        };
+        if learn.entries.iter().enumerate().any(differs) && !planted(Bug::LeaderKeepsLostProposals) {
+            self.become_follower();
+        }
     }
 
     /// Takes what is new; true if anything was.

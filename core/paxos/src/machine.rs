@@ -113,6 +113,8 @@ pub struct Paxos {
     pub(crate) generation: Generation,
     /// Nothing below is accepted. Not lower than the ballot of any entry held.
     pub(crate) promised: Ballot,
+    /// The highest promise ordered to the journal: a heartbeat raises the promise in memory only.
+    pub(crate) recorded: Ballot,
     pub(crate) log: Log,
     /// In this ballot all up to this slot is held: what an acknowledgement may say.
     pub(crate) run: (Ballot, Slot),
@@ -170,6 +172,7 @@ impl Paxos {
             now,
             generation: start.generation,
             promised: start.promised,
+            recorded: start.promised,
             run: start.log.run(),
             acknowledged: (Ballot::default(), Slot::ZERO),
             government,
@@ -212,6 +215,9 @@ impl Paxos {
 
     pub fn on_message(&mut self, now: Time, from: NodeId, message: Message) {
         self.now = now;
+        if !message.is_sane(self.generation) {
+            return; // Nobody sends that: a bug elsewhere must not become one here.
+        }
         match message {
             Message::Canvass(canvass) => self.on_canvass(from, canvass),
             Message::Support(support) => self.on_support(from, support),
@@ -288,6 +294,10 @@ impl Paxos {
     }
 
     pub(crate) fn withhold(&mut self, withheld: Withheld) {
+        // A promise asked for again while the disk is busy waits once.
+        if let Withheld::Promise { to, .. } = &withheld {
+            self.withheld.retain(|(_, other)| !matches!(other, Withheld::Promise { to: same, .. } if same == to));
+        }
         if self.safe >= self.journal {
             self.release(withheld);
         } else {

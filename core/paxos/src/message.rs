@@ -1,6 +1,6 @@
 //! Every message of the cluster log. `docs/protocol/paxos.md` tells who sends which to whom and what is answered.
 
-use atoll_types::{Ballot, Entry, Held, NodeId, Slot};
+use atoll_types::{Ballot, Body, Entry, Generation, Held, NodeId, Slot};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -112,4 +112,47 @@ pub enum Refusal {
     LeaderAlive { ballot: Ballot, leader: NodeId },
     /// The refuser lacks what precedes; it holds all up to here in that ballot.
     Gap { through: Slot },
+}
+
+impl Message {
+    /// Can anybody of this generation mean it? Checked before anything is believed.
+    pub(crate) fn is_sane(&self, generation: Generation) -> bool {
+        let ballot = |ballot: &Ballot| {
+            ballot.round <= Ballot::ROUNDS_MOST && (ballot.generation == generation || *ballot == Ballot::default())
+        };
+        let slot = |slot: Slot| slot <= Slot::MOST;
+        let lawful = |entry: &Entry| !matches!(&entry.body, Body::Government(government) if !government.is_lawful());
+        let entries = |entries: &[Arc<Entry>]| entries.iter().all(|entry| lawful(entry));
+        match self {
+            Message::Canvass(canvass) => ballot(&canvass.ballot) && slot(canvass.decided),
+            Message::Support(support) => ballot(&support.ballot),
+            Message::Prepare(prepare) => ballot(&prepare.ballot) && slot(prepare.decided),
+            Message::Promise(promise) => {
+                ballot(&promise.ballot)
+                    && slot(promise.decided)
+                    && promise.first == promise.decided.next()
+                    && promise.held.iter().all(|held| lawful(&held.entry))
+            }
+            Message::Accept(accept) => {
+                ballot(&accept.ballot) && slot(accept.previous) && slot(accept.decided) && entries(&accept.entries)
+            }
+            Message::Accepted(accepted) => ballot(&accepted.ballot) && slot(accepted.through),
+            Message::Learn(learn) => {
+                slot(learn.previous)
+                    && slot(learn.decided)
+                    && learn.ballot.round <= Ballot::ROUNDS_MOST
+                    && learn.ballot.generation <= generation
+                    && entries(&learn.entries)
+            }
+            Message::Missing(missing) => slot(missing.position),
+            Message::Stand(stand) => ballot(&stand.ballot),
+            Message::Refused(refused) => match &refused.refusal {
+                Refusal::Promised(promised) => ballot(&refused.ballot) && ballot(promised),
+                Refusal::LeaderAlive { ballot: alive, .. } => {
+                    ballot(&refused.ballot) && alive.round <= Ballot::ROUNDS_MOST
+                }
+                Refusal::Gap { through } => ballot(&refused.ballot) && slot(*through),
+            },
+        }
+    }
 }

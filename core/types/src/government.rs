@@ -87,7 +87,16 @@ impl Government {
         }
     }
 
-    /// The invariants above.
+    /// Do the invariants above hold? For what comes from elsewhere.
+    pub fn is_lawful(&self) -> bool {
+        let mut all: Vec<NodeId> = self.nodes().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        all.len() == count && !self.majority.is_empty() && self.majority.len() == self.quorum()
+    }
+
+    /// The invariants above, for what this node made itself.
     pub fn check(&self) {
         let mut all: Vec<NodeId> = self.nodes().collect();
         let count = all.len();

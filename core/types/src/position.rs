@@ -11,8 +11,11 @@ pub struct Slot(pub u64);
 impl Slot {
     pub const ZERO: Slot = Slot(0);
 
+    /// No log gets so far; a message that speaks of slots beyond is nonsense.
+    pub const MOST: Slot = Slot(1 << 56);
+
     pub fn next(self) -> Slot {
-        Slot(self.0 + 1)
+        Slot(self.0.saturating_add(1))
     }
 
     /// The slot before this one; slot 0 has none and stays.
@@ -55,6 +58,11 @@ pub struct Ballot {
     pub generation: Generation,
     pub round: u64,
     pub node: NodeId,
+}
+
+impl Ballot {
+    /// No election gets so far; a message that speaks of rounds beyond is nonsense.
+    pub const ROUNDS_MOST: u64 = 1 << 56;
 }
 
 impl fmt::Display for Ballot {
