@@ -86,7 +86,7 @@ impl World {
     fn carry_out(&mut self, host: usize, output: Output) -> Result<(), Violation> {
         match output {
             Output::Send { to, envelope } => {
-                self.checks.on_send(&self.hosts, host, &envelope)?;
+                self.checks.on_send(host, &envelope)?;
                 self.send(host, &to, &envelope);
                 self.keep_calm(host)
             }

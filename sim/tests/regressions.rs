@@ -24,6 +24,7 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (1762, 1.0, "a newcomer was let in that did not understand the level raised meanwhile"),
     (2063, 1.0, "a founder with only its identity safe could never found"),
     (2524, 0.5, "heartbeats were answered only when a slow disk was done"),
+    (9607, 1.0, "a fetch with nobody to ask was due at once, for ever"),
     (4035, 1.0, "candidates stood again before promises that wait for a slow disk came in"),
 ];
 

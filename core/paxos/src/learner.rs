@@ -32,8 +32,8 @@ impl Paxos {
         self.advance();
     }
 
-    /// A leader that is not in office yet may learn that one of its proposals lost: a later leader has decided something
-    /// else there. From then on its decided mark would vouch for what it proposed.
+    /// A leader not in office yet may learn that one of its proposals lost: a later leader has decided something else
+    /// there. From then on its decided mark would vouch for what it proposed.
     fn yield_to_others(&mut self, learn: &Learn) {
         let Role::Leader(leader) = &self.role else { return };
         let proposed = self.through(leader.ballot);
@@ -42,7 +42,7 @@ impl Paxos {
             let held = self.log.get(slot).filter(|_| slot > self.log.decided() && slot <= proposed);
             held.is_some_and(|held| held.entry != *entry)
         };
-        if learn.entries.iter().enumerate().any(differs) && !planted(Bug::LeaderKeepsLostProposals) {
+        if learn.entries.iter().enumerate().any(differs) {
             self.become_follower();
         }
     }
@@ -200,5 +200,136 @@ impl Paxos {
     /// The decided entries kept after `slot`.
     pub fn decided_after(&self, slot: Slot, most: usize) -> Vec<Arc<Entry>> {
         self.log.entries(slot, self.log.decided(), most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Promise, Refusal, Refused, Support};
+    use crate::{Log, Settings, Start};
+    use atoll_types::{Cause, Generation, JournalSeq, Time};
+    use std::time::Duration;
+
+    fn entry(time: u64) -> Arc<Entry> {
+        Arc::new(Entry { time: Time(time), leader: NodeId(2), body: Body::Noop })
+    }
+
+    /// Node 1 of the voters 1, 2, 3, whose log holds slot 1.
+    fn voter() -> Paxos {
+        let mut log = Log::default();
+        log.put(Slot(1), Held { ballot: Ballot::default(), entry: entry(1) });
+        log.decide_next();
+        let voters = [NodeId(1), NodeId(2), NodeId(3)];
+        let government = Government::of(&voters, voters.into_iter(), Cause::Seated);
+        let settings = Settings {
+            heartbeat: Duration::from_millis(100),
+            election: Duration::from_millis(500),
+            replace: Duration::from_millis(400),
+            pipeline: 8,
+            log: 64,
+            trim_step: 8,
+            fan_out: 4,
+        };
+        let start = Start {
+            me: NodeId(1),
+            generation: Generation::default(),
+            promised: Ballot::default(),
+            log,
+            government: (Slot(1), Arc::new(government)),
+            seed: 1,
+            journal: JournalSeq(0),
+        };
+        Paxos::new(Time(0), settings, start)
+    }
+
+    /// Does all that is wanted, with a disk that is always done; gives what is sent.
+    fn sent(paxos: &mut Paxos, now: Time) -> Vec<Message> {
+        let mut sent = Vec::new();
+        while let Some(action) = paxos.poll() {
+            match action {
+                Action::Send { message, .. } => sent.push(message),
+                Action::Persist { seq, .. } => paxos.on_persisted(now, seq),
+                Action::Decided { .. }
+                | Action::Leading { .. }
+                | Action::SteppedDown { .. }
+                | Action::TooOld { .. }
+                | Action::Trimmed { .. } => {}
+            }
+        }
+        sent
+    }
+
+    /// Node 1 has taken office in a ballot of its own and proposed its government at slot 2.
+    fn leader_elect() -> (Paxos, Ballot, Time) {
+        let mut paxos = voter();
+        let now = Time(2_000_000);
+        paxos.on_wake(now);
+        sent(&mut paxos, now);
+        let ballot = Ballot { generation: Generation::default(), round: 1, node: NodeId(1) };
+        paxos.on_message(now, NodeId(2), Message::Support(Support { ballot }));
+        sent(&mut paxos, now);
+        let promise = Promise { ballot, decided: Slot(1), first: Slot(2), held: vec![] };
+        paxos.on_message(now, NodeId(2), Message::Promise(promise));
+        assert_eq!(paxos.proposing(), Some(ballot));
+        sent(&mut paxos, now);
+        (paxos, ballot, now)
+    }
+
+    #[test]
+    fn a_leader_whose_proposal_lost_vouches_for_nothing() {
+        let (mut paxos, ballot, now) = leader_elect();
+        // A later leader has decided another entry at slot 2, told by a node that remembers no leader at all.
+        let entries = vec![entry(9)];
+        let (previous, decided, floor) = (Slot(1), Slot(2), Slot::ZERO);
+        let learn = Learn { ballot: Ballot::default(), beat: 0, previous, entries, decided, floor };
+        paxos.on_message(now, NodeId(3), Message::Learn(learn));
+        assert_eq!(paxos.proposing(), None, "it proposed something else there");
+        let vouches = |message: &Message| matches!(message, Message::Accept(accept) if accept.ballot == ballot);
+        assert!(!sent(&mut paxos, now).iter().any(vouches));
+    }
+
+    #[test]
+    fn a_leader_that_learns_its_own_proposal_goes_on() {
+        let (mut paxos, ballot, now) = leader_elect();
+        let entries = paxos.log().undecided().map(|held| held.entry.clone()).collect();
+        let (previous, decided, floor) = (Slot(1), Slot(2), Slot::ZERO);
+        let learn = Learn { ballot: Ballot::default(), beat: 0, previous, entries, decided, floor };
+        paxos.on_message(now, NodeId(3), Message::Learn(learn));
+        assert_eq!(paxos.proposing(), Some(ballot));
+    }
+
+    #[test]
+    fn nonsense_is_dropped_and_breaks_nothing() {
+        let (mut paxos, ballot, now) = leader_elect();
+        let huge = Slot(u64::MAX);
+        let absurd = Ballot { round: u64::MAX, ..ballot };
+        let foreign = Ballot { generation: Generation { number: 9, by: NodeId(2) }, ..ballot };
+        let twice = vec![NodeId(3), NodeId(3)];
+        let unlawful = Government { majority: twice, ..(*paxos.government).clone() };
+        let body = Body::Government(unlawful);
+        let entries = vec![Arc::new(Entry { time: Time(1), leader: NodeId(2), body })];
+        let learn = |ballot, previous, entries| {
+            Message::Learn(Learn { ballot, beat: 1, previous, entries, decided: Slot(2), floor: Slot::ZERO })
+        };
+        let nonsense = [
+            Message::Refused(Refused { ballot, refusal: Refusal::Gap { through: huge } }),
+            Message::Refused(Refused { ballot, refusal: Refusal::Promised(absurd) }),
+            Message::Accepted(crate::message::Accepted { ballot, beat: 0, through: huge }),
+            Message::Promise(Promise { ballot, decided: huge, first: huge, held: vec![] }),
+            Message::Canvass(crate::message::Canvass { ballot: absurd, decided: Slot(1) }),
+            Message::Missing(Missing { position: huge }),
+            learn(foreign, Slot(1), vec![]),
+            learn(ballot, huge, vec![entry(3)]),
+            learn(ballot, Slot(1), entries),
+        ];
+        for message in nonsense {
+            paxos.on_message(now, NodeId(2), message);
+        }
+        sent(&mut paxos, now);
+        paxos.on_wake(Time(60_000_000));
+        sent(&mut paxos, Time(60_000_000));
+        paxos.check();
+        assert_eq!(paxos.log().decided(), Slot(1));
     }
 }

@@ -72,8 +72,6 @@ bank! {
     VoidVotesAdopted,
     /// A candidate asks for promises before its own is safe, and may ask twice with one ballot.
     BallotBeforeItsRecord,
-    /// A leader not yet in office that learns of another's decision goes on with its ballot.
-    LeaderKeepsLostProposals,
 }
 
 #[cfg(feature = "planted-bugs")]

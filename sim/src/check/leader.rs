@@ -3,7 +3,7 @@
 //! majority if this leader proposed it first, and a majority of its voters promised to this leader.
 
 use super::ledger::Ledger;
-use super::logs::Logs;
+use super::logs::{Lineage, Logs};
 use crate::Violation;
 use crate::plan::host_name;
 use atoll_types::{Ballot, Body, ClusterId, Entry, Government, NodeId, Slot};
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const RULE: &str = "leader";
+/// Slots below a leader's decided mark that are looked at each time it is told.
+const MARKED: u64 = 3;
 
 /// An entry that a leader has put into its own log.
 #[derive(Clone, Debug)]
@@ -110,6 +112,24 @@ impl Leaders {
     }
 
     /// What is decided everywhere that matters needs no watching any more.
+    /// A leader tells how far it has decided: it vouches for what it proposed below.
+    pub(crate) fn on_mark(&self, log: &Lineage, host: usize, ballot: Ballot, mark: Slot) -> Result<(), Violation> {
+        for slot in (mark.0.saturating_sub(MARKED)..=mark.0).map(Slot) {
+            let Some(decided) = log.entry(slot) else { continue };
+            let values = self.values.get(&(log.cluster, slot)).map_or(&[][..], Vec::as_slice);
+            let own = values.iter().find(|(low, high, _)| *low == ballot || *high == ballot);
+            if let Some((_, _, proposed)) = own.filter(|(_, _, proposed)| proposed != decided) {
+                let name = host_name(host);
+                let detail = format!(
+                    "{name} tells in ballot {ballot} that slot {slot} is decided, where it proposed {proposed:?} and \
+                     the log has {decided:?}"
+                );
+                return Err(Violation::of(RULE, detail));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn forget_below(&mut self, cluster: ClusterId, slot: Slot) {
         if slot.0.is_multiple_of(64) {
             let low = Slot(slot.0.saturating_sub(2048));

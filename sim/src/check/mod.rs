@@ -23,7 +23,7 @@ use crate::Violation;
 use crate::host::Host;
 use crate::plan::host_name;
 use agreement::Agreement;
-use atoll_node::{Config, Envelope, Event};
+use atoll_node::{Config, Envelope, Event, Message};
 use atoll_types::{ClusterId, Entry, Government, Record, Slot};
 use roll::{Reduced, Roll};
 use std::sync::Arc;
@@ -107,8 +107,18 @@ impl Checks {
         Ok(())
     }
 
-    pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
-        let _ = hosts;
+    pub(crate) fn on_send(&mut self, host: usize, envelope: &Envelope) -> Result<(), Violation> {
+        match &envelope.message {
+            Message::Paxos(atoll_paxos::Message::Prepare(prepare)) => {
+                quorum::Quorum::on_prepare(&self.ledger, host, envelope, prepare.ballot)?;
+            }
+            Message::Paxos(atoll_paxos::Message::Accept(accept)) => {
+                if let Some(lineage) = self.agreement.lineage(host) {
+                    self.leaders.on_mark(self.logs.get(lineage), host, accept.ballot, accept.decided)?;
+                }
+            }
+            Message::Paxos(_) | Message::Cluster(_) => {}
+        }
         self.identities.on_send(host, envelope)
     }
 

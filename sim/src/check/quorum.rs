@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::logs::Lineage;
 use crate::Violation;
 use crate::plan::host_name;
-use atoll_node::View;
+use atoll_node::{Envelope, View};
 use atoll_types::{Ballot, ClusterId, NodeId, Record, Slot};
 
 const RULE: &str = "quorum";
@@ -52,6 +52,22 @@ impl Quorum {
             }
             Record::Blank { .. } => (*writer, *promised) = (None, Ballot::default()),
             Record::Learned { .. } | Record::Decided(_) | Record::Checkpoint(_) | Record::Fenced(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A candidate asks for promises: its own must be safe, or another life could ask with the same ballot.
+    pub(crate) fn on_prepare(
+        ledger: &Ledger,
+        host: usize,
+        envelope: &Envelope,
+        ballot: Ballot,
+    ) -> Result<(), Violation> {
+        let safe = ledger.of(envelope.cluster, envelope.from).map_or(Ballot::default(), |votes| votes.promised);
+        if safe < ballot {
+            let name = host_name(host);
+            let detail = format!("{name} asks for promises in {ballot}, and only its promise of {safe} is safe");
+            return Err(Violation::of(RULE, detail));
         }
         Ok(())
     }
