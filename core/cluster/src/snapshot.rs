@@ -199,10 +199,11 @@ impl Fetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Body, Entry, NodeId};
+    use atoll_types::{Body, Cause, Entry, Government, NodeId};
 
     fn snapshot(entries: u64) -> Snapshot {
         let mut state = State::new();
+        state.government = Government::of(&[NodeId(1)], std::iter::once(NodeId(1)), Cause::Seated);
         for slot in 1..=entries {
             let entry = Entry { time: Time(slot), leader: NodeId(1), body: Body::Noop };
             state.apply(Slot(slot), &entry);
@@ -243,6 +244,14 @@ mod tests {
             Fetch { slot: Slot(3), offset: 0, stateless: false },
             "from the beginning, elsewhere"
         );
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_is_refused() {
+        let mut state = State::new();
+        state.applied = Slot(3); // Entries applied, and nobody governs.
+        assert_eq!(open(Snapshot::make(&state).bytes.as_slice()), None);
+        assert_eq!(open(snapshot(3).bytes.as_slice()).map(|state| state.applied), Some(Slot(3)));
     }
 
     #[test]
