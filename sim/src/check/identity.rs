@@ -69,6 +69,7 @@ fn refusals(view: &View<'_>) -> u64 {
         + counters.refused_old_incarnation
         + counters.refused_not_me
         + counters.told_departed
+        + counters.dropped_not_ready
 }
 
 type Bearer = (ClusterId, Generation, NodeId);
