@@ -93,32 +93,57 @@ impl Disk {
     fn settle(&mut self, covered: usize) -> Option<Synced> {
         let mut records = Vec::new();
         let mut through = None;
-        let mut obsolete = 0;
+        let mut obsolete = None;
         while self.unsafe_records.front().is_some_and(|written| written.end <= covered) {
             let Some(written) = self.unsafe_records.pop_front() else { break };
             through = Some(written.seq);
             self.safe_records += 1;
             if stands_alone(&written.record) {
-                obsolete = written.begin;
+                obsolete = Some((written.begin, written.seq, keeps_buckets(&written.record)));
                 self.safe_records = 1;
             }
             records.push(written.record);
         }
-        if obsolete > 0 {
-            self.drop_before(obsolete);
+        if let Some((begin, seq, keeps_buckets)) = obsolete {
+            self.drop_before(begin, seq, keeps_buckets);
         }
         through.map(|through| Synced { through, records })
     }
 
-    fn drop_before(&mut self, obsolete: usize) {
-        self.bytes.drain(..obsolete);
-        self.safe -= obsolete;
-        if let Some(syncing) = &mut self.syncing {
-            *syncing -= obsolete;
+    /// Writes the journal anew, from the record on that begins at `begin`. The records of buckets before it stay, where
+    /// it does not stand for them, under numbers that lead up to its own.
+    fn drop_before(&mut self, begin: usize, seq: JournalSeq, keeps_buckets: bool) {
+        let mut kept = Vec::new();
+        for (_, record) in record::scan(&self.bytes[..begin]).records {
+            match record {
+                Record::Bucket(_) if keeps_buckets => kept.push(record),
+                Record::Blank { .. } => kept.clear(),
+                Record::Bucket(_)
+                | Record::Identity(_)
+                | Record::Promised(_)
+                | Record::Accepted { .. }
+                | Record::Learned { .. }
+                | Record::Decided(_)
+                | Record::Checkpoint(_)
+                | Record::Fenced(_) => {}
+            }
         }
+        let count = kept.len() as u64;
+        let first = if seq.0 > count { seq.0 - count } else { 1 };
+        let mut bytes = Vec::new();
+        for (seq, record) in (first..).map(JournalSeq).zip(&kept) {
+            record::encode(seq, record, &mut bytes);
+        }
+        self.safe_records += kept.len();
+        let written_anew = bytes.len();
+        bytes.extend_from_slice(&self.bytes[begin..]);
+        self.bytes = bytes;
+        let moved = |place: &mut usize| *place = *place - begin + written_anew;
+        moved(&mut self.safe);
+        self.syncing.as_mut().map(moved);
         for written in &mut self.unsafe_records {
-            written.begin -= obsolete;
-            written.end -= obsolete;
+            moved(&mut written.begin);
+            moved(&mut written.end);
         }
     }
 
@@ -167,7 +192,11 @@ impl Disk {
     pub(crate) fn is_settling(&self) -> bool {
         self.unsafe_records.iter().any(|written| match written.record {
             Record::Identity(_) | Record::Checkpoint(_) | Record::Fenced(_) | Record::Blank { .. } => true,
-            Record::Promised(_) | Record::Accepted { .. } | Record::Learned { .. } | Record::Decided(_) => false,
+            Record::Promised(_)
+            | Record::Accepted { .. }
+            | Record::Learned { .. }
+            | Record::Decided(_)
+            | Record::Bucket(_) => false,
         })
     }
 
@@ -180,7 +209,7 @@ impl Disk {
     }
 }
 
-/// Does the record stand for everything before it?
+/// Does the record stand for everything before it, copies of buckets aside?
 fn stands_alone(record: &Record) -> bool {
     match record {
         Record::Checkpoint(_) | Record::Blank { .. } => true,
@@ -189,14 +218,22 @@ fn stands_alone(record: &Record) -> bool {
         | Record::Accepted { .. }
         | Record::Learned { .. }
         | Record::Decided(_)
-        | Record::Fenced(_) => false,
+        | Record::Fenced(_)
+        | Record::Bucket(_) => false,
     }
+}
+
+/// A checkpoint stands for the cluster's records only.
+fn keeps_buckets(record: &Record) -> bool {
+    matches!(record, Record::Checkpoint(_))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Ballot, Slot};
+    use atoll_types::{
+        Ballot, BucketId, BucketRecord, Checkpoint, ClusterId, Identity, Incarnation, NodeId, Payload, Slot,
+    };
 
     fn disk(torn: bool, seed: u64) -> Disk {
         let sync = (Duration::from_millis(1), Duration::from_millis(2));
@@ -226,6 +263,34 @@ mod tests {
         disk.finish_sync();
         disk.crash();
         assert_eq!(disk.recover(), Ok(vec![Record::Blank { departed: true }, Record::Decided(Slot(3))]));
+    }
+
+    fn checkpoint() -> Record {
+        let identity = Identity { cluster: ClusterId(1), node: NodeId(1), incarnation: Incarnation::default() };
+        let (slot, snapshot) = (Slot(1), Payload::default());
+        let promised = Ballot::default();
+        Record::Checkpoint(Checkpoint { identity, promised, snapshot, slot, decided: slot, tail: vec![] })
+    }
+
+    #[test]
+    fn a_checkpoint_leaves_the_records_of_buckets_and_a_blank_does_not() {
+        let purged = |bucket| Record::Bucket(BucketRecord::Purged { bucket: BucketId(bucket) });
+        let mut disk = disk(false, 1);
+        let first = [purged(1), Record::Blank { departed: true }, purged(2), Record::Decided(Slot(1)), purged(3)];
+        let later = [checkpoint(), Record::Decided(Slot(2)), purged(4)];
+        for (seq, record) in (1..).map(JournalSeq).zip(first.into_iter().chain(later.clone())) {
+            disk.write(seq, record);
+        }
+        disk.begin_sync(Moment(0));
+        disk.finish_sync();
+        let wanted: Vec<Record> = [purged(2), purged(3)].into_iter().chain(later.clone()).collect();
+        assert_eq!(disk.recover(), Ok(wanted.clone()));
+        // A new life counts its records anew; what is kept may be more than those.
+        (1..).map(JournalSeq).zip(later).for_each(|(seq, record)| disk.write(seq, record));
+        disk.begin_sync(Moment(0));
+        disk.finish_sync();
+        let kept = [purged(2), purged(3), purged(4)].into_iter().chain(wanted[2..].to_vec()).collect();
+        assert_eq!(disk.recover(), Ok(kept));
     }
 
     #[test]

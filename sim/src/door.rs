@@ -12,6 +12,9 @@ use atoll_wire::{Recorder, message};
 use std::fs::File;
 use std::io::Write;
 
+/// A node that is woken more often than this within a second asks for a time that has passed, again and again.
+const WAKES: u64 = 20_000;
+
 /// More messages than this of one node within a second, and so many per node of the cluster, are a storm.
 const STORM: u64 = 5_000;
 const STORM_PER_NODE: u64 = 500;
@@ -86,7 +89,7 @@ impl World {
     fn carry_out(&mut self, host: usize, output: Output) -> Result<(), Violation> {
         match output {
             Output::Send { to, envelope } => {
-                self.checks.on_send(host, &envelope)?;
+                self.checks.on_send(&self.hosts, host, &envelope)?;
                 self.send(host, &to, &envelope);
                 self.keep_calm(host)
             }
@@ -106,6 +109,16 @@ impl World {
                 Ok(())
             }
             Output::Event(event) => self.raised(host, event),
+            Output::Bucket(event) => {
+                let checked = self.checks.on_bucket_event(&self.hosts, host, &event, self.now);
+                self.trace.of_bucket(self.now, host, event);
+                checked
+            }
+            Output::Directive(directive) => {
+                let detail = format!("{} lets out {directive:?}, which is for its shards", host_name(host));
+                Err(Violation::of("door", detail))
+            }
+            Output::Answer { id, answer } => self.answered(host, id, answer),
         }
     }
 
@@ -128,14 +141,30 @@ impl World {
         }
     }
 
-    /// Rule: no node answers an answer for ever. A storm of messages would also stop this simulation.
-    fn keep_calm(&mut self, host: usize) -> Result<(), Violation> {
-        let most = STORM + STORM_PER_NODE * self.hosts.len() as u64;
+    /// Rule: a node that is woken has no reason to be woken at once again, or only so often.
+    pub(crate) fn count_wake(&mut self, host: usize) -> Result<(), Violation> {
+        self.begin_second(host);
+        self.hosts[host].woken += 1;
+        if self.hosts[host].woken > WAKES {
+            let detail = format!("{} wants to be woken more than {WAKES} times within a second", host_name(host));
+            return Err(Violation::of("storm", detail));
+        }
+        Ok(())
+    }
+
+    fn begin_second(&mut self, host: usize) {
         let machine = &mut self.hosts[host];
         let second = self.now.0 / 1_000_000;
         if machine.second != second {
-            (machine.second, machine.sent_before) = (second, machine.sent);
+            (machine.second, machine.sent_before, machine.woken) = (second, machine.sent, 0);
         }
+    }
+
+    /// Rule: no node answers an answer for ever. A storm of messages would also stop this simulation.
+    fn keep_calm(&mut self, host: usize) -> Result<(), Violation> {
+        let most = STORM + STORM_PER_NODE * self.hosts.len() as u64;
+        self.begin_second(host);
+        let machine = &self.hosts[host];
         if machine.sent - machine.sent_before > most {
             let detail = format!("{} sent more than {most} messages within a second", host_name(host));
             return Err(Violation::of("storm", detail));

@@ -8,8 +8,11 @@ use crate::host::{Host, Life};
 use crate::plan::{Kind, Lasting, host_name};
 use crate::world::{Happening, World};
 use atoll_node::{Config, Input, Order};
-use atoll_types::{NodeId, Rng};
+use atoll_types::{BucketId, NodeId, Operation, Rng};
 use std::time::Duration;
+
+/// Nobody wants more buckets than this.
+const BUCKETS_MOST: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Faults {
@@ -93,6 +96,8 @@ impl World {
             }
             Kind::WholeStop => self.whole_stop(),
             Kind::Depart => return self.order_departure(host),
+            Kind::Wish => return self.wish(host),
+            Kind::Restart => return self.order_restart(host),
         }
         Ok(())
     }
@@ -194,6 +199,7 @@ impl World {
             self.checks.on_safe(&mut self.hosts[host], host, &survived);
         }
         self.hosts[host].stop();
+        self.reset_connections(host);
         self.faults.forget_told(host);
         self.notice_gone_all(host, &partners);
         self.hosts[host].partners = vec![false; partners.len()];
@@ -231,6 +237,7 @@ impl World {
             Life::Paused(core, waiting) => {
                 self.hosts[host].life = Life::Running(core);
                 self.note(format!("{} goes on", host_name(host)));
+                self.checks.audit.callers.on_resume(host, self.now);
                 for happening in waiting {
                     // Wakes are queued anew below.
                     if happening != Happening::Wake(host as u32) {
@@ -278,6 +285,63 @@ impl World {
         self.note(format!("an operator at {} orders {node} to depart", host_name(host)));
         let ticket = self.checks.once.order(host);
         self.step(host, Input::Operator { ticket, order: Order::Depart(node) })
+    }
+
+    /// An operator wants something of the buckets, sensible or not.
+    fn wish(&mut self, host: usize) -> Result<(), Violation> {
+        if !self.hosts[host].is_running() {
+            return Ok(());
+        }
+        let Some(distributor) = self.hosts[host].view().and_then(|view| view.distributor) else { return Ok(()) };
+        let buckets: Vec<BucketId> = distributor.buckets().keys().copied().collect();
+        let nodes: Vec<NodeId> = distributor.nodes().keys().copied().collect();
+        let draining: Vec<NodeId> = nodes.iter().copied().filter(|node| distributor.nodes()[node].draining).collect();
+        let rng = &mut self.faults.rng;
+        let (Some(&bucket), Some(&node)) = (rng.pick(&buckets), rng.pick(&nodes)) else { return Ok(()) };
+        let operation = match rng.below(8) {
+            0 | 1 if buckets.len() < BUCKETS_MOST => Operation::Split { bucket: Some(bucket) },
+            2 if buckets.len() * 2 <= BUCKETS_MOST => Operation::Split { bucket: None },
+            3 | 4 => Operation::Drain { node },
+            5 => Operation::Undrain { node: rng.pick(&draining).copied().unwrap_or(node) },
+            6 => Operation::HandOver { node },
+            _level => Operation::Rebalance,
+        };
+        self.operate(host, operation)
+    }
+
+    pub(crate) fn operate(&mut self, host: usize, operation: Operation) -> Result<(), Violation> {
+        self.note(format!("an operator at {} wants {operation:?}", host_name(host)));
+        let ticket = self.checks.once.order(host);
+        self.step(host, Input::Operator { ticket, order: Order::Operate(operation) })
+    }
+
+    /// A host is told to stop in good order. It has a while for it, and is started again later.
+    fn order_restart(&mut self, host: usize) -> Result<(), Violation> {
+        let loses = !self.hosts[host].config.durable;
+        if !self.hosts[host].is_running() || (loses && !self.may_lose(host)) {
+            return Ok(());
+        }
+        self.note(format!("{} is to stop", host_name(host)));
+        let life = self.hosts[host].lives;
+        let grace = self.faults.rng.between(Duration::from_millis(50), Duration::from_secs(5));
+        self.push(self.now.after(grace), Happening::Stop { host: host as u32, life });
+        let ticket = self.checks.once.order(host);
+        self.step(host, Input::Operator { ticket, order: Order::Pause })
+    }
+
+    pub(crate) fn stop_in_order(&mut self, host: usize, life: u32) {
+        let loses = !self.hosts[host].config.durable;
+        if life != self.hosts[host].lives || !self.hosts[host].is_up() {
+            return;
+        }
+        if loses && !self.may_lose(host) {
+            // It is absent until it was restarted: that is only put off.
+            self.push(self.now.after(Duration::from_secs(1)), Happening::Stop { host: host as u32, life });
+        } else {
+            self.kill(host, false);
+            let until = self.now.after(self.faults.spell());
+            self.push(until, Happening::Start(host as u32));
+        }
     }
 
     /// What the process is started with. An operator does not let a founder that lost its memory found a second cluster

@@ -1,6 +1,10 @@
 //! The end of all faults, and what must become true after it (liveness): every host that runs is a present member of
 //! one cluster with one leader, there are as many voters as there can be, all have the same log, nothing waits for
-//! ever, and a new submission from every host is decided.
+//! ever, and a new submission from every host is decided. Every bucket is served by as many members as there can be,
+//! nothing is under way, and every client can write to and read from every bucket.
+//!
+//! Where a link, a disk or a node stays broken, the buckets must be served by at least `min_copies` members; whether
+//! the distributor comes to rest is not looked at, since a member that is complained of may come and go.
 
 use crate::Violation;
 use crate::clock::Moment;
@@ -8,8 +12,9 @@ use crate::host::Life;
 use crate::plan::{Kind, Lasting, host_name};
 use crate::world::{End, Happening, World};
 use atoll_cluster::{Standing, State};
+use atoll_distributor::Alarm;
 use atoll_node::View;
-use atoll_types::{ClusterId, NodeId};
+use atoll_types::{ClusterId, NodeId, SlotRange};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
@@ -101,6 +106,7 @@ impl World {
         }
         self.upgrade();
         self.mend_if_needed();
+        self.call_off_drains()?;
         let clusters: BTreeSet<ClusterId> =
             self.hosts.iter().filter_map(|host| host.identity()).map(|(cluster, _)| cluster).collect();
         if clusters.len() > 1 {
@@ -108,17 +114,21 @@ impl World {
             self.ended = Some(End::Lost("its founders lost their memory and founded another".to_owned()));
             return Ok(());
         }
-        let missing = match self.what_is_missing() {
+        let missing = match self.what_is_missing().or_else(|| self.what_is_missing_of_buckets()) {
             None if self.healing.probes.is_empty() => {
                 self.probe()?;
                 Some("the answers to the last submissions".to_owned())
             }
-            None => self.unanswered_probe()?,
+            None => match self.unanswered_probe()? {
+                None => self.unfinished_clients(&self.ranges()),
+                Some(missing) => Some(missing),
+            },
             Some(missing) => Some(missing),
         };
         match missing {
             None => {
                 self.checks.at_the_end(&self.hosts)?;
+                self.checks.buckets.at_the_end(&self.hosts, self.plan.lasting != Lasting::Nothing)?;
                 self.ended = Some(End::Healthy);
                 Ok(())
             }
@@ -151,7 +161,7 @@ impl World {
         }
     }
 
-    fn leader(&self) -> Option<(usize, View<'_>)> {
+    pub(crate) fn leader(&self) -> Option<(usize, View<'_>)> {
         let views = self.hosts.iter().enumerate().filter_map(|(host, machine)| Some((host, machine.view()?)));
         views.filter(|(_, view)| view.leading.is_some()).max_by_key(|(_, view)| view.leading)
     }
@@ -202,6 +212,37 @@ impl World {
             return Some(format!("barriers still open: {:?}", state.barriers.keys().collect::<Vec<_>>()));
         }
         self.checks.once.waiting(&self.hosts)
+    }
+
+    /// The buckets, by the leader's table.
+    fn ranges(&self) -> Vec<SlotRange> {
+        let distributor = self.leader().and_then(|(_, view)| view.distributor);
+        distributor
+            .map_or(Vec::new(), |distributor| distributor.buckets().values().map(|bucket| bucket.range).collect())
+    }
+
+    fn what_is_missing_of_buckets(&self) -> Option<String> {
+        let (_, view) = self.leader()?;
+        let distributor = view.distributor?;
+        let placed = self.hosts.first().is_none_or(|host| host.config.buckets == 0);
+        if distributor.buckets().is_empty() && !placed {
+            return Some("no buckets are placed".to_owned());
+        }
+        let broken = self.plan.lasting != Lasting::Nothing;
+        if let Some((id, bucket)) = distributor.buckets().iter().find(|(_, bucket)| bucket.primary().is_nobody()) {
+            return Some(format!("nobody serves bucket {id}: {bucket:?}"));
+        }
+        if let Some(missing) = self.checks.buckets.what_is_missing(&self.hosts, broken) {
+            return Some(missing);
+        }
+        if broken {
+            return None;
+        }
+        let alarms = distributor.alarms();
+        if let Some(alarm) = alarms.iter().find(|alarm| !matches!(alarm, Alarm::Short { .. })) {
+            return Some(format!("an alarm: {alarm}"));
+        }
+        (!distributor.is_quiet()).then(|| "the distributor has something to do".to_owned())
     }
 
     fn what_is_missing_of(&self, host: usize, view: &View<'_>, leading: &View<'_>, state: &State) -> Option<String> {

@@ -11,7 +11,7 @@
 use crate::clock::{Clock, Moment};
 use crate::disk::Disk;
 use crate::world::Happening;
-use atoll_node::{Cluster, Config, View};
+use atoll_node::{Config, Node, View};
 use atoll_types::{ClusterId, JournalSeq, NodeId, Time};
 use atoll_wire::Recorder;
 use std::fs::File;
@@ -20,9 +20,9 @@ use std::fs::File;
 pub(crate) enum Life {
     /// Never started.
     Idle,
-    Running(Box<Cluster>),
+    Running(Box<Node>),
     /// The core is there and nothing reaches it.
-    Paused(Box<Cluster>, Vec<Happening>),
+    Paused(Box<Node>, Vec<Happening>),
     Down,
 }
 
@@ -45,6 +45,8 @@ pub(crate) struct Host {
     /// The second that is counted in, and how many were sent before it.
     pub(crate) second: u64,
     pub(crate) sent_before: u64,
+    /// How often it was woken in that second.
+    pub(crate) woken: u64,
     pub(crate) recording: Option<(Recorder, File)>,
     /// Started without its list of founders.
     pub(crate) arrives_only: bool,
@@ -73,20 +75,21 @@ impl Host {
             sent: 0,
             second: 0,
             sent_before: 0,
+            woken: 0,
             recording: None,
             arrives_only: false,
             kept: None,
         }
     }
 
-    pub(crate) fn core(&self) -> Option<&Cluster> {
+    pub(crate) fn core(&self) -> Option<&Node> {
         match &self.life {
             Life::Running(core) | Life::Paused(core, _) => Some(core),
             Life::Idle | Life::Down => None,
         }
     }
 
-    pub(crate) fn core_mut(&mut self) -> Option<&mut Cluster> {
+    pub(crate) fn core_mut(&mut self) -> Option<&mut Node> {
         match &mut self.life {
             Life::Running(core) | Life::Paused(core, _) => Some(core),
             Life::Idle | Life::Down => None,
@@ -94,7 +97,7 @@ impl Host {
     }
 
     pub(crate) fn view(&self) -> Option<View<'_>> {
-        self.core().map(Cluster::view)
+        self.core().map(Node::view)
     }
 
     pub(crate) fn is_running(&self) -> bool {

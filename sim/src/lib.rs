@@ -12,6 +12,7 @@
 //! | `host.rs` | one machine: the core, its disk, its clock, whether it runs |
 //! | `net.rs`, `disk.rs`, `clock.rs` | what a host stands on, and how that fails |
 //! | `faults.rs` | the generator of faults |
+//! | `clients/` | clients of the buckets: sessions, connections, what they ask for |
 //! | `workload.rs` | submissions, broadcasts, answers, and what became of them |
 //! | `operator.rs` | the person who recovers a cluster that lost its majority |
 //! | `healing.rs` | what must be true in the end |
@@ -22,6 +23,7 @@
 //! Not here: the bugs that prove the checkers (`atoll_types::bugs`), the command line (`shell/cli`).
 
 mod check;
+mod clients;
 mod clock;
 mod disk;
 mod door;
@@ -72,9 +74,21 @@ pub struct Report {
     pub decided: u64,
     pub messages: u64,
     pub faults: u64,
+    pub buckets: Buckets,
     /// What the seed drew, and how the run ended, in a line.
     pub shape: String,
     pub violation: Option<Violation>,
+}
+
+/// What clients did, and what became of it; and what the distributor did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    pub done: u64,
+    pub unknown: u64,
+    pub not_applied: u64,
+    /// Steps of orders that changed who serves a bucket.
+    pub moves: u64,
+    pub splits: u64,
 }
 
 /// A rule that was broken.

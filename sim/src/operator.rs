@@ -1,5 +1,7 @@
 //! The operator: looks at the cluster now and then, and when the majority of its voters is gone for good says so, on
-//! the member that knows most. Then the cluster goes on in a new generation.
+//! the member that knows most. Then the cluster goes on in a new generation. And gives up, once all is healed, what
+//! only a node held that never comes back. Buckets of which no eligible copy is left are revived, from the best copy
+//! that is, or empty; drains that cannot end are called off.
 //!
 //! Not here: departures that an operator orders for no reason (`faults.rs`).
 
@@ -7,14 +9,22 @@ use crate::Violation;
 use crate::clock::Moment;
 use crate::plan::host_name;
 use crate::world::{End, Happening, World};
+use atoll_distributor::Alarm;
 use atoll_node::{Input, Order};
-use atoll_types::{ClusterId, Generation, NodeId, Rng};
+use atoll_types::{BucketId, ClusterId, Generation, Mark, NodeId, Operation, Rng};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// After more recoveries than this nobody is given more time to become healthy.
 const ORDERS_MOST: u32 = 8;
 
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How long an operator hopes that a lost bucket comes back by itself.
+const REVIVE_AFTER: Duration = Duration::from_secs(3);
+
+/// After more revivals than this nobody is given more time to become healthy.
+const REVIVALS_MOST: u32 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Operator {
@@ -24,13 +34,24 @@ pub(crate) struct Operator {
     /// When the last order to recover was given.
     pub(crate) recovered: Option<Moment>,
     orders: u32,
+    /// Since when each of these buckets is seen to be lost.
+    lost_since: BTreeMap<BucketId, Moment>,
+    revivals: u32,
     /// When the founder was last made to found a cluster anew.
     pub(crate) founds_again: Option<Moment>,
 }
 
 impl Operator {
     pub(crate) fn new(rng: Rng) -> Operator {
-        Operator { rng, gone_since: None, recovered: None, orders: 0, founds_again: None }
+        Operator {
+            rng,
+            gone_since: None,
+            recovered: None,
+            orders: 0,
+            lost_since: BTreeMap::new(),
+            revivals: 0,
+            founds_again: None,
+        }
     }
 }
 
@@ -39,7 +60,10 @@ impl World {
         self.push(self.now.after(LOOK), Happening::Operator);
         self.recover_if_lost()?;
         self.let_found_again();
+        self.revive_if_lost()?;
+        self.checks.audit.callers.check(&self.hosts, self.now)?;
         if self.faults.over && self.ended.is_none() {
+            self.give_up_lost_copies()?;
             self.look_at_health()?;
         }
         Ok(())
@@ -102,6 +126,81 @@ impl World {
         self.trace.say(self.now, format!("an operator recovers the cluster from {}", host_name(host)));
         let ticket = self.checks.once.order(host);
         self.step(host, Input::Operator { ticket, order: Order::Recover })
+    }
+
+    /// No time-out lets a node depart that may hold the last copy of a bucket. A person does, who knows that its data
+    /// is gone for good.
+    fn give_up_lost_copies(&mut self) -> Result<(), Violation> {
+        let Some((leader, view)) = self.leader() else { return Ok(()) };
+        let (Some(me), Some(state), Some(table)) = (view.identity, view.state, view.distributor) else { return Ok(()) };
+        let needed = |node: NodeId| !table.may_depart_by_time(node) && !self.is_somewhere(me.cluster, node);
+        let mut members = state.members.iter().filter(|(_, member)| !member.ordered_out).map(|(&node, _)| node);
+        let Some(node) = members.find(|&node| needed(node)) else { return Ok(()) };
+        self.trace.say(self.now, format!("an operator gives up {node} and what it held"));
+        let ticket = self.checks.once.order(leader);
+        self.step(leader, Input::Operator { ticket, order: Order::Depart(node) })
+    }
+
+    /// Buckets of which nobody who could serve them is anywhere to be found.
+    fn lost_buckets(&self) -> Vec<BucketId> {
+        let Some((_, view)) = self.leader() else { return Vec::new() };
+        let (Some(identity), Some(distributor)) = (view.identity, view.distributor) else { return Vec::new() };
+        let gone = |node: &NodeId| !self.is_somewhere(identity.cluster, *node);
+        let buckets = distributor.buckets().iter();
+        let lost = buckets.filter(|(_, bucket)| bucket.primary().is_nobody() && bucket.eligible.iter().all(gone));
+        lost.map(|(&id, _)| id).collect()
+    }
+
+    fn revive_if_lost(&mut self) -> Result<(), Violation> {
+        let lost = self.lost_buckets();
+        let now = self.now;
+        self.operator.lost_since.retain(|bucket, _| lost.contains(bucket));
+        for bucket in lost {
+            let since = *self.operator.lost_since.entry(bucket).or_insert(now);
+            if now < since.after(REVIVE_AFTER) {
+                continue;
+            }
+            self.operator.lost_since.remove(&bucket);
+            let Some((host, view)) = self.leader() else { continue };
+            let Some(identity) = view.identity else { continue };
+            let cluster = identity.cluster;
+            let best = self.best_copy(cluster, bucket);
+            self.operator.revivals += 1;
+            if self.operator.revivals <= REVIVALS_MOST {
+                self.operator.recovered = Some(now);
+            }
+            self.operate(host, Operation::Revive { bucket, from: best })?;
+        }
+        Ok(())
+    }
+
+    /// The present node with the longest copy of this bucket.
+    fn best_copy(&self, cluster: ClusterId, bucket: BucketId) -> Option<NodeId> {
+        let (_, view) = self.leader()?;
+        let members = &view.state?.members;
+        let copies = self.hosts.iter().filter(|host| host.is_running()).filter_map(|host| {
+            let (of, node) = host.identity()?;
+            let present = members.get(&node).is_some_and(|member| !member.is_absent());
+            let shards = host.core()?.shards();
+            let replica = shards.iter().find_map(|shard| shard.replicas().get(&bucket))?;
+            let last: Mark = replica.log().last();
+            (of == cluster && present && last != Mark::default()).then_some((last, node))
+        });
+        copies.max().map(|(_, node)| node)
+    }
+
+    /// A drain for which there are too few nodes waits for ever: somebody calls it off.
+    pub(crate) fn call_off_drains(&mut self) -> Result<(), Violation> {
+        let Some((host, view)) = self.leader() else { return Ok(()) };
+        let Some(distributor) = view.distributor else { return Ok(()) };
+        let stuck = distributor.alarms().into_iter().find_map(|alarm| match alarm {
+            Alarm::DrainWithoutSpare { node } | Alarm::DrainBlocked { node } => Some(node),
+            Alarm::Lost { .. } | Alarm::Unserved { .. } | Alarm::Stopped { .. } | Alarm::Short { .. } => None,
+        });
+        match stuck.filter(|_| self.operator.rng.one_in(4)) {
+            Some(node) => self.operate(host, Operation::Undrain { node }),
+            None => Ok(()),
+        }
     }
 
     /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found; or so

@@ -39,10 +39,14 @@ pub(crate) enum Kind {
     WholeStop,
     /// An operator orders a member to depart.
     Depart,
+    /// An operator wants something of the buckets: splits, drains, that they are levelled out.
+    Wish,
+    /// A host stops in good order, and starts again.
+    Restart,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 14] = [
+    pub(crate) const ALL: [Kind; 16] = [
         Kind::Partition,
         Kind::OneWay,
         Kind::CutLink,
@@ -57,6 +61,8 @@ impl Kind {
         Kind::SlowDisk,
         Kind::WholeStop,
         Kind::Depart,
+        Kind::Wish,
+        Kind::Restart,
     ];
 }
 
@@ -93,6 +99,38 @@ pub(crate) struct DiskPlan {
 }
 
 #[derive(Clone, Debug)]
+pub(crate) struct ClientsPlan {
+    pub(crate) count: usize,
+    /// Between two operations of one client, on average.
+    pub(crate) pace: Duration,
+    /// Sets of keys, each in a slot of its own.
+    pub(crate) tags: usize,
+    /// Of a message between a client and a host.
+    pub(crate) latency: (Duration, Duration),
+    /// Messages lost, each with its connection, per million.
+    pub(crate) loss: u64,
+    /// How long a client waits for an answer, about.
+    pub(crate) patience: Duration,
+    /// By how much a client's clock is ahead, at most.
+    pub(crate) skew: Duration,
+}
+
+impl ClientsPlan {
+    /// What a clock shows that is right, when a run begins.
+    pub(crate) const CLOCK: u64 = 1_000_000;
+
+    const NONE: ClientsPlan = ClientsPlan {
+        count: 0,
+        pace: Duration::from_secs(1),
+        tags: 0,
+        latency: (Duration::ZERO, Duration::ZERO),
+        loss: 0,
+        patience: Duration::from_secs(1),
+        skew: Duration::ZERO,
+    };
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct LoadPlan {
     /// Between two submissions, on average.
     pub(crate) pace: Duration,
@@ -120,6 +158,7 @@ pub(crate) struct Plan {
     pub(crate) net: NetPlan,
     pub(crate) disk: DiskPlan,
     pub(crate) load: LoadPlan,
+    pub(crate) clients: ClientsPlan,
     pub(crate) lasting: Lasting,
     /// Faults strike until here; the run ends when the cluster is well after it.
     pub(crate) heal_at: Moment,
@@ -132,23 +171,31 @@ impl Plan {
         let count = if all { 5 } else { draw_count(rng) };
         let span = Duration::from_secs_f64(minutes * 60.0);
         let heal_at = Moment::default().after(span * 2 / 3);
-        let configs = draw_configs(rng, count);
+        let mut configs = draw_configs(rng, count);
         let starts = configs.iter().map(|config| draw_start(rng, config, heal_at)).collect();
         let kinds = if all { Kind::ALL.to_vec() } else { draw_kinds(rng) };
         let lasting = draw_lasting(rng, &configs);
+        let fault_pace = rng.between(Duration::from_millis(150), Duration::from_millis(2_500));
+        let (reckless, skewed, refusals) = (rng.one_in(5), rng.one_in(2), !rng.one_in(3));
+        let net = draw_net(rng, all);
+        let disk = DiskPlan { sync: draw_sync(rng), torn: rng.one_in(2) };
+        let load = draw_load(rng);
+        draw_buckets(rng, &mut configs);
+        let clients = draw_clients(rng, &configs, skewed);
         Plan {
+            configs,
             starts,
             kinds,
-            fault_pace: rng.between(Duration::from_millis(150), Duration::from_millis(2_500)),
-            reckless: rng.one_in(5),
-            skewed: rng.one_in(2),
-            refusals: !rng.one_in(3),
-            net: draw_net(rng, all),
-            disk: DiskPlan { sync: draw_sync(rng), torn: rng.one_in(2) },
-            load: draw_load(rng),
+            fault_pace,
+            reckless,
+            skewed,
+            refusals,
+            net,
+            disk,
+            load,
+            clients,
             lasting,
             heal_at,
-            configs,
         }
     }
 
@@ -164,6 +211,10 @@ impl Plan {
             bootstrap: if host == 0 { vec![named(0)] } else { Vec::new() },
             durable: false,
             level: Level(1),
+            buckets: 0,
+            copies: 3,
+            shards: 1,
+            watched: true,
             timing: Timing::default(),
             limits: Limits::default(),
         };
@@ -190,6 +241,7 @@ impl Plan {
                 broadcast: 0,
                 think: Duration::from_secs(1),
             },
+            clients: ClientsPlan::NONE,
             lasting: Lasting::Nothing,
             heal_at: day,
         }
@@ -266,6 +318,10 @@ fn draw_configs(rng: &mut Rng, count: usize) -> Vec<Config> {
                 _mixed => rng.one_in(2),
             },
             level: Level(if mixed_levels { 1 + rng.below(2) as u16 } else { 1 }),
+            buckets: 0,
+            copies: 3,
+            shards: 1,
+            watched: true,
             timing: timing.clone(),
             limits: limits.clone(),
         })
@@ -289,6 +345,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         arrival: heartbeat * (30 + rng.below(40) as u32),
         retry: heartbeat * 2,
         retry_most: heartbeat * 30,
+        ..Timing::default()
     }
 }
 
@@ -308,6 +365,52 @@ fn draw_limits(rng: &mut Rng) -> Limits {
         chunk_bytes: 64 + rng.below(960) as usize,
         snapshots: 1 + rng.below(4) as usize,
         fan_out: 1 + rng.below(4) as usize,
+        ..Limits::default()
+    }
+}
+
+/// Few buckets and small limits, so that they move, wait and fill up often.
+fn draw_buckets(rng: &mut Rng, configs: &mut [Config]) {
+    let buckets = 1 << rng.below(4);
+    let shards = 1 + rng.below(2) as usize;
+    let roomy = rng.one_in(4);
+    let Some(Config { timing, limits, .. }) = configs.first() else { return };
+    let (mut timing, mut limits) = (timing.clone(), limits.clone());
+    timing.ack_timeout = timing.silence * (2 + rng.below(4) as u32) / 4;
+    timing.request = rng.between(Duration::from_secs(2), Duration::from_secs(6));
+    timing.replica_retry = timing.heartbeat * (1 + rng.below(3) as u32) / 4;
+    timing.commit_flush = Duration::from_micros(200 + rng.below(5_000));
+    timing.max_stale = rng.between(Duration::from_secs(1), Duration::from_secs(6));
+    timing.session_idle = rng.between(Duration::from_secs(3), Duration::from_secs(60));
+    if !roomy {
+        limits.backlog = 4 + rng.below(60) as usize;
+        limits.held = 2 + rng.below(30) as usize;
+        limits.write_bytes = 16 * 1024;
+        limits.frame_bytes = 256 + rng.below(4096) as usize;
+        limits.window_bytes = 512 + rng.below(8192) as usize;
+        limits.bucket_log = 4 + rng.below(124) as usize;
+        limits.piece_bytes = 64 + rng.below(960) as usize;
+        limits.width = 1 + rng.below(3) as usize;
+    }
+    for config in configs {
+        (config.buckets, config.shards) = (buckets, shards);
+        (config.timing, config.limits) = (timing.clone(), limits.clone());
+    }
+}
+
+/// A few clients on few keys. All of them together ask some dozen times a second, more in some seeds.
+fn draw_clients(rng: &mut Rng, configs: &[Config], skewed: bool) -> ClientsPlan {
+    let buckets = configs.first().map_or(1, |config| config.buckets.max(1));
+    let count = 2 + rng.below(5) as usize;
+    let low = Duration::from_micros(100 + rng.below(2_000));
+    ClientsPlan {
+        count,
+        pace: Duration::from_millis(15 + rng.below(45)) * count as u32,
+        tags: usize::from(buckets) * (1 + rng.below(2) as usize),
+        latency: (low, low * (1 + rng.below(10) as u32)),
+        loss: if rng.one_in(2) { rng.below(20_000) } else { 0 },
+        patience: rng.between(Duration::from_millis(500), Duration::from_secs(6)),
+        skew: if skewed { Duration::from_secs(30) } else { Duration::from_secs(1) },
     }
 }
 

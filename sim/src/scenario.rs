@@ -10,16 +10,22 @@
 //! | `script.rs` | the commands, one arm each |
 //! | `show.rs` | commands that only look, and the conditions of `until` |
 //! | `teller.rs` | the lines of a block, and which messages are worth one |
+//! | `buckets.rs` | commands about buckets: clients and operators |
+//! | `table.rs` | what can be seen of buckets: the table, copies, alarms, conditions |
 //! | `names.rs`, `words.rs` | ids, entries and events in words |
 //! | `letters.rs` | messages in words |
+//! | `bucket_words.rs` | orders, reports, answers and messages about buckets in words |
 //!
 //! Not here: random faults and the rules that every run must keep (`world.rs`, `check/`).
 
+mod bucket_words;
+mod buckets;
 mod letters;
 mod names;
 mod script;
 mod show;
 mod stage;
+mod table;
 mod teller;
 mod words;
 

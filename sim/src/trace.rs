@@ -2,7 +2,8 @@
 
 use crate::clock::Moment;
 use crate::plan::host_name;
-use atoll_node::Event;
+use atoll_node::shard::door::Answer;
+use atoll_node::{BucketEvent, Event};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,6 +13,7 @@ const KEPT: usize = 60;
 #[derive(Debug)]
 enum Note {
     Raised { host: usize, event: Event },
+    OfBucket { host: usize, event: BucketEvent },
     Said(String),
 }
 
@@ -84,6 +86,38 @@ impl Trace {
         }
     }
 
+    pub(crate) fn of_bucket(&mut self, now: Moment, host: usize, event: BucketEvent) {
+        self.scratch.clear();
+        let scratch = std::mem::take(&mut self.scratch);
+        self.scratch = postcard::to_extend(&event, scratch).expect("an event can always be written to memory");
+        let word = xxh3_64(&self.scratch);
+        self.mix(host as u64);
+        self.mix(word);
+        // Each entry on every member would push everything else out.
+        let interesting = match &event {
+            BucketEvent::Applied { .. } | BucketEvent::Committed { .. } | BucketEvent::Confirmed { .. } => false,
+            BucketEvent::Serving { .. }
+            | BucketEvent::Cut { .. }
+            | BucketEvent::Installed { .. }
+            | BucketEvent::Divided { .. }
+            | BucketEvent::Purged { .. }
+            | BucketEvent::Diverged { .. } => true,
+        };
+        if interesting || self.aloud {
+            self.note(now, Note::OfBucket { host, event });
+        }
+    }
+
+    /// A host answers a client.
+    pub(crate) fn answered(&mut self, host: usize, request: u64, answer: &Answer) {
+        self.scratch.clear();
+        let scratch = std::mem::take(&mut self.scratch);
+        self.scratch = postcard::to_extend(answer, scratch).expect("an answer can always be written to memory");
+        let word = xxh3_64(&self.scratch);
+        self.mix((host as u64) << 32 ^ request);
+        self.mix(word);
+    }
+
     pub(crate) fn say(&mut self, now: Moment, text: String) {
         self.note(now, Note::Said(text));
     }
@@ -111,6 +145,7 @@ fn describe(now: Moment, note: &Note) -> String {
     let seconds = now.elapsed().as_secs_f64();
     match note {
         Note::Raised { host, event } => format!("{seconds:11.6} {:4} {event:?}", host_name(*host)),
+        Note::OfBucket { host, event } => format!("{seconds:11.6} {:4} {event:?}", host_name(*host)),
         Note::Said(text) => format!("{seconds:11.6} ---- {text}"),
     }
 }

@@ -6,7 +6,8 @@
 //! Not here: what a core's outputs lead to (`door.rs`), which faults strike (`faults.rs`), what is submitted
 //! (`workload.rs`), when all is well (`healing.rs`).
 
-use crate::check::{Arriving, Checks};
+use crate::check::{Arriving, BucketArriving, Checks};
+use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
 use crate::disk::Disk;
 use crate::host::{Host, Life};
@@ -14,8 +15,8 @@ use crate::net::Net;
 use crate::plan::{Plan, host_name};
 use crate::trace::Trace;
 use crate::workload::Workload;
-use crate::{Options, Report, Violation};
-use atoll_node::{Cluster, Input, Output};
+use crate::{Buckets, Options, Report, Violation};
+use atoll_node::{Input, Node, Output};
 use atoll_types::{Rng, Slot, Time};
 use atoll_wire::message;
 use std::cmp::Reverse;
@@ -48,6 +49,11 @@ pub(crate) enum Happening {
         barrier: Slot,
     },
     Start(u32),
+    /// A process that said that it would stop stops.
+    Stop {
+        host: u32,
+        life: u32,
+    },
     Resume {
         host: u32,
         life: u32,
@@ -58,6 +64,16 @@ pub(crate) enum Happening {
     Fault,
     /// The next submission is drawn.
     Load,
+    /// This client looks whether there is something to do.
+    Client(u32),
+    /// A client's request reaches its host.
+    Ask(u32),
+    /// The answer to a request reaches its client.
+    Told(u32),
+    /// A client no longer waits for the answer to this request.
+    Impatient(u32),
+    /// A client asks again for what it wants.
+    AskAgain(u32),
     /// The operator looks at the cluster.
     Operator,
     Heal,
@@ -95,6 +111,7 @@ pub(crate) struct World {
     pub(crate) free_flights: Vec<u32>,
     pub(crate) checks: Checks,
     pub(crate) workload: Workload,
+    pub(crate) clients: Clients,
     pub(crate) trace: Trace,
     pub(crate) faults: crate::faults::Faults,
     pub(crate) operator: crate::operator::Operator,
@@ -123,6 +140,7 @@ impl World {
             seed,
             net: Net::new(rng.fork(), plan.net.clone(), count),
             workload: Workload::new(rng.fork(), plan.load.clone()),
+            clients: Clients::new(rng.fork(), plan.clients.clone()),
             faults: crate::faults::Faults::new(rng.fork(), count),
             operator: crate::operator::Operator::new(rng.fork()),
             healing: crate::healing::Healing::default(),
@@ -146,6 +164,9 @@ impl World {
         }
         world.push(Moment(0), Happening::Fault);
         world.push(Moment(0), Happening::Load);
+        for client in 0..world.clients.count() {
+            world.push(Moment(0), Happening::Client(client as u32));
+        }
         world.push(Moment(1_000_000), Happening::Operator);
         world.push(world.plan.heal_at, Happening::Heal);
         world
@@ -182,6 +203,10 @@ impl World {
             Happening::Refused { host, gone, life } => self.refused(host as usize, gone as usize, life),
             Happening::Answer { host, life, barrier } => self.answer(host as usize, life, barrier),
             Happening::Start(host) => self.start(host as usize),
+            Happening::Stop { host, life } => {
+                self.stop_in_order(host as usize, life);
+                Ok(())
+            }
             Happening::Resume { host, life } => self.resume(host as usize, life),
             Happening::Mend(cut) => {
                 self.mend(cut as usize);
@@ -189,6 +214,11 @@ impl World {
             }
             Happening::Fault => self.next_fault(),
             Happening::Load => self.next_load(),
+            Happening::Client(client) => self.client_turn(client as usize),
+            Happening::Ask(request) => self.asked(request as usize),
+            Happening::Told(request) => self.told(request as usize),
+            Happening::Impatient(request) => self.impatient(request as usize),
+            Happening::AskAgain(operation) => self.ask_again(operation as usize),
             Happening::Operator => self.look_after(),
             Happening::Heal => self.heal(),
         }
@@ -232,7 +262,8 @@ impl World {
             let line = format!("{} -> {}  {:?}", host_name(from), host_name(to), envelope);
             self.trace.say(self.now, line);
         }
-        let arriving = Arriving::of(&self.hosts[to], &envelope);
+        let machine = &self.hosts[to];
+        let arriving = (Arriving::of(machine, &envelope), BucketArriving::of(machine, &envelope));
         let address = self.hosts[from].config.address.clone();
         self.step(to, Input::Message { from: address, envelope })?;
         self.checks.after_arrival(&self.hosts, to, &arriving)
@@ -252,6 +283,7 @@ impl World {
             return Ok(());
         }
         self.hosts[host].wake = Time::NEVER;
+        self.count_wake(host)?;
         self.step(host, Input::Wake)
     }
 
@@ -335,10 +367,22 @@ impl World {
         self.hosts[host].lives += 1;
         self.begin_recording(host, &config, seed, &records, now);
         let blank = records.is_empty();
-        let core = Cluster::start(config, seed, records, now);
+        let core = Node::start(config, seed, records, now);
         self.hosts[host].life = Life::Running(Box::new(core));
         self.checks.on_start(&self.hosts, host, blank)?;
         self.drain(host)
+    }
+
+    /// What became of the clients' operations and of the buckets.
+    fn tell_buckets(&self) -> Buckets {
+        let tally = self.clients.tally;
+        Buckets {
+            done: tally.done,
+            unknown: tally.unknown,
+            not_applied: tally.not_applied,
+            moves: self.checks.moves,
+            splits: self.checks.audit.divided(),
+        }
     }
 
     pub(crate) fn report(self, ended: Result<Result<End, Violation>, String>) -> Report {
@@ -359,6 +403,7 @@ impl World {
             decided: self.checks.decided(),
             messages: self.messages,
             faults: self.faults.count(),
+            buckets: self.tell_buckets(),
             shape,
             violation: violation.map(|violation| Violation {
                 at: self.now.elapsed(),

@@ -228,7 +228,7 @@ fn judge_one(
         }
         Standing::Absent { .. } => {
             let heard = seen.position.is_some() && silent < patience.silence / 2 && seen.dead.is_none();
-            if heard && current && member.level >= level {
+            if heard && current && member.may_return() && member.level >= level {
                 verdicts.edicts.push(Edict::Present { node, incarnation });
             } else if dead && !member.durable {
                 verdicts.departures.push((node, Why::Dead));

@@ -65,6 +65,11 @@ impl Member {
         matches!(self.standing, Standing::Absent { .. })
     }
 
+    /// Absent, and welcome in the life that is known. One that stopped in good order comes back in another.
+    pub fn may_return(&self) -> bool {
+        matches!(self.standing, Standing::Absent { why, .. } if why != Why::Stopped)
+    }
+
     pub fn is_arriving(&self) -> bool {
         self.standing == Standing::Arriving
     }

@@ -1,17 +1,16 @@
-//! Snapshots of the cluster state: made at a slot, cut into pieces, fetched from any holder, checked before use.
+//! Snapshots of the replicated state: cut into pieces, kept, fetched from any holder, checked before use.
 //!
 //! The bytes are a function of the state, so two holders of the same slot have the same bytes and a fetch may go on
 //! with another holder where it stopped. A bad snapshot is refused whole; a failed fetch is never an empty state.
+//!
+//! Not here: what the bytes mean. Whoever joins the machines makes and opens them (`atoll-node`, `replicated.rs`).
 
 use crate::message::{Chunk, Fetch};
-use crate::state::State;
 use atoll_types::{Address, Payload, Rng, Slot, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The first byte of a snapshot.
-const FORMAT: u8 = 1;
 /// Useless answers after which a fetch is given up.
 const FAILURES_MOST: u32 = 20;
 /// Larger claims are refused before anything is allocated.
@@ -25,21 +24,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub fn make(state: &State) -> Snapshot {
-        let bytes = postcard::to_extend(&state.for_snapshot(), vec![FORMAT]).expect("a state always has bytes");
-        Snapshot { slot: state.applied, checksum: crc32c::crc32c(&bytes), bytes: bytes.into() }
+    /// Of the state at `slot`, as these bytes.
+    pub fn new(slot: Slot, bytes: Vec<u8>) -> Snapshot {
+        Snapshot { slot, checksum: crc32c::crc32c(&bytes), bytes: bytes.into() }
     }
 
     pub fn digest(&self) -> u64 {
         xxh3_64(self.bytes.as_slice())
-    }
-}
-
-/// The state in a snapshot's bytes, if they are sound.
-pub fn open(bytes: &[u8]) -> Option<State> {
-    match bytes.split_first() {
-        Some((&FORMAT, body)) => postcard::from_bytes(body).ok().filter(State::is_sound),
-        Some(_) | None => None,
     }
 }
 
@@ -91,8 +82,9 @@ pub fn piece(snapshot: &Snapshot, fetch: &Fetch, most: usize) -> Chunk {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
     More,
-    Done(Box<State>),
-    /// The whole does not match its checksum or cannot be read; the fetch begins anew.
+    /// All of it is here and matches its checksum. Whoever cannot open it says so with `on_unsound`.
+    Done(Snapshot),
+    /// The whole does not match its checksum; the fetch begins anew.
     Bad,
 }
 
@@ -174,17 +166,20 @@ impl Fetcher {
             return Progress::More;
         }
         self.due = now + self.retry;
-        let sound = self.bytes.len() as u64 == chunk.length && crc32c::crc32c(&self.bytes) == chunk.checksum;
-        let state = if sound { open(&self.bytes) } else { None };
-        self.bytes.clear();
-        match state {
-            Some(state) if state.applied == chunk.slot => Progress::Done(Box::new(state)),
-            Some(_) | None => {
-                self.failures += 1;
-                self.turn += 1;
-                Progress::Bad
-            }
+        let whole = self.bytes.len() as u64 == chunk.length;
+        let snapshot = Snapshot::new(chunk.slot, std::mem::take(&mut self.bytes));
+        if whole && snapshot.checksum == chunk.checksum {
+            return Progress::Done(snapshot);
         }
+        self.on_unsound();
+        Progress::Bad
+    }
+
+    /// What was fetched is no state: from the beginning, then, from another holder.
+    pub fn on_unsound(&mut self) {
+        self.failures += 1;
+        self.turn += 1;
+        self.bytes.clear();
     }
 
     /// The holder has nothing to give.
@@ -199,16 +194,9 @@ impl Fetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Body, Cause, Entry, Government, NodeId};
 
-    fn snapshot(entries: u64) -> Snapshot {
-        let mut state = State::new();
-        state.government = Government::of(&[NodeId(1)], std::iter::once(NodeId(1)), Cause::Seated);
-        for slot in 1..=entries {
-            let entry = Entry { time: Time(slot), leader: NodeId(1), body: Body::Noop };
-            state.apply(Slot(slot), &entry);
-        }
-        Snapshot::make(&state)
+    fn snapshot(slot: u64) -> Snapshot {
+        Snapshot::new(Slot(slot), (0..40).map(|byte| byte ^ slot as u8).collect())
     }
 
     fn fetcher(slot: u64) -> Fetcher {
@@ -225,7 +213,7 @@ mod tests {
             pieces += 1;
             match fetcher.on_chunk(Time(1), &chunk) {
                 Progress::More => assert_eq!(fetcher.on_chunk(Time(1), &chunk), Progress::More, "a duplicate"),
-                Progress::Done(state) => break assert_eq!(Snapshot::make(&state), snapshot),
+                Progress::Done(whole) => break assert_eq!(whole, snapshot),
                 Progress::Bad => panic!("it is sound"),
             }
         }
@@ -247,11 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_is_refused() {
-        let mut state = State::new();
-        state.applied = Slot(3); // Entries applied, and nobody governs.
-        assert_eq!(open(Snapshot::make(&state).bytes.as_slice()), None);
-        assert_eq!(open(snapshot(3).bytes.as_slice()).map(|state| state.applied), Some(Slot(3)));
+    fn what_cannot_be_opened_is_fetched_again_and_given_up_in_the_end() {
+        let snapshot = snapshot(3);
+        let mut fetcher = fetcher(3);
+        for _ in 0..FAILURES_MOST {
+            assert!(!fetcher.is_hopeless());
+            let chunk = piece(&snapshot, &fetcher.next(), 1000);
+            assert_eq!(fetcher.on_chunk(Time(1), &chunk), Progress::Done(snapshot.clone()), "from the beginning");
+            fetcher.on_unsound();
+        }
+        assert!(fetcher.is_hopeless());
     }
 
     #[test]
@@ -260,7 +253,7 @@ mod tests {
         let old = piece(&snapshot(3), &fetcher.next(), 7);
         assert_eq!(fetcher.on_chunk(Time(1), &old), Progress::More);
         let newer = piece(&snapshot(5), &fetcher.next(), 1000);
-        assert!(matches!(fetcher.on_chunk(Time(1), &newer), Progress::Done(state) if state.applied == Slot(5)));
+        assert_eq!(fetcher.on_chunk(Time(1), &newer), Progress::Done(snapshot(5)));
         let older = piece(&snapshot(2), &fetcher.next(), 1000);
         assert_eq!(fetcher.on_chunk(Time(1), &older), Progress::More, "an older one is of no use");
     }

@@ -4,8 +4,8 @@ use crate::barrier::{BARRIERS_MOST, Barrier};
 use crate::member::{Member, Standing};
 use crate::submissions::Submitted;
 use atoll_types::{
-    Body, Bug, Cause, ClusterId, Cookie, Edict, Entry, Generation, Government, Level, NodeId, Payload, Request,
-    Sequence, Slot, Submission, Time, Why, planted,
+    Body, Bug, Cause, ClusterId, Cookie, Edict, Entry, Generation, Government, Level, NodeId, Operation, Payload,
+    Report, Request, Sequence, Slot, Submission, Time, Why, planted,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,18 @@ pub enum Effect {
     LevelRaised {
         level: Level,
     },
+    /// A node's replicas have something to tell.
+    Reports {
+        node: NodeId,
+        reports: Vec<Report>,
+    },
+    /// An operator's wish about buckets. Whether it can be done is not for this state to say.
+    Operation {
+        node: NodeId,
+        cookie: Cookie,
+        sequence: Sequence,
+        operation: Operation,
+    },
 }
 
 impl State {
@@ -108,6 +120,7 @@ impl State {
             Body::Noop => {}
             Body::Government(government) => self.on_government(slot, government, &mut effects),
             Body::Edict(edict) => self.on_edict(slot, edict, &mut effects),
+            Body::Order(_) => {} // Of buckets this state knows nothing.
             Body::Submission(submission) => self.on_submission(slot, submission, &mut effects),
         }
         effects
@@ -192,7 +205,7 @@ impl State {
             Edict::Present { node, incarnation } => {
                 if let Some(member) = self.members.get_mut(node)
                     && member.incarnation == *incarnation
-                    && member.is_absent()
+                    && member.may_return()
                     && member.level >= self.level
                 {
                     member.standing = member.once_present();
@@ -206,6 +219,9 @@ impl State {
                     member.incarnation = *incarnation;
                     member.address = address.clone();
                     member.level = *level;
+                    if member.is_absent() && !member.may_return() {
+                        member.standing = Standing::Absent { why: Why::Silent, at: slot };
+                    }
                     self.submitted.remove(node);
                     effects.push(Effect::StandingChanged);
                     // Whoever does not understand the cluster's level takes no part until it does.
@@ -233,6 +249,9 @@ impl State {
         let submitted = self.submitted.entry(node).or_insert_with(|| Submitted::new(cookie));
         if !submitted.take(submission) {
             return;
+        }
+        if let Request::Operate(operation) = request {
+            return effects.push(Effect::Operation { node, cookie, sequence, operation: operation.clone() });
         }
         if !self.on_request(slot, submission, request, effects) {
             return effects.push(Effect::NotPossible { node, cookie, sequence });
@@ -269,6 +288,9 @@ impl State {
                     self.reduce_barriers(effects);
                 }
             }
+            Request::Reports(reports) => effects.push(Effect::Reports { node, reports: reports.clone() }),
+            Request::Operate(_) => {} // Answered by whoever can do it.
+            Request::Pause => self.set_absent(slot, node, Why::Stopped, effects),
             Request::Depart { node } => {
                 if !self.can_spare(*node) {
                     return false;
@@ -287,7 +309,7 @@ impl State {
 
     /// May an operator remove this node? Not if fewer voters than two would be left, or none in a cluster founded as
     /// one node.
-    fn can_spare(&self, node: NodeId) -> bool {
+    pub fn can_spare(&self, node: NodeId) -> bool {
         let stays = |(&other, member): (&NodeId, &Member)| other != node && member.standing == Standing::Present;
         let left = self.members.iter().filter(|&entry| stays(entry)).count();
         let needed = match (self.alone, self.government.voter_count()) {
@@ -323,12 +345,13 @@ impl State {
     }
 
     /// Can this be a state at all? What comes from elsewhere is not believed to be.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         let governed = self.applied == Slot::ZERO || self.government.is_lawful();
         governed && self.government_slot <= self.applied && self.applied <= Slot::MOST
     }
 
-    pub(crate) fn for_snapshot(&self) -> State {
+    /// As it stands in a snapshot.
+    pub fn for_snapshot(&self) -> State {
         let mut state = self.clone();
         if planted(Bug::SnapshotWithoutSubmissions) {
             state.submitted.clear();

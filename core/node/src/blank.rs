@@ -61,7 +61,13 @@ impl Blank {
                 context.reject(ticket, Rejection::Blank);
                 Turn::Stay
             }
-            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } => Turn::Stay,
+            Input::Request { id, .. } => {
+                context.answer_no_table(id);
+                Turn::Stay
+            }
+            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } | Input::Reports(_) => {
+                Turn::Stay
+            }
         }
     }
 
@@ -92,7 +98,8 @@ impl Blank {
                 | ClusterMessage::Submit(_)
                 | ClusterMessage::Departed(_),
             )
-            | Message::Paxos(_) => {
+            | Message::Paxos(_)
+            | Message::Shard(_) => {
                 // Meant for whoever was here before: tell that it is gone.
                 if !envelope.to.is_nobody() {
                     context.refuse(&self.signature, sender, Refusal::Blank);

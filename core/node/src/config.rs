@@ -19,6 +19,15 @@ pub struct Config {
     pub durable: bool,
     /// The highest feature level this build understands.
     pub level: Level,
+    /// Into how many buckets a new cluster divides the key space: a power of two, at most 16,384. Zero: nothing is
+    /// placed, and the cluster log is all there is.
+    pub buckets: u16,
+    /// Members of a bucket, where there are nodes enough.
+    pub copies: u8,
+    /// Shards of this node, among which its buckets are divided.
+    pub shards: usize,
+    /// Events of replicas are told. That costs a copy of each entry: for checkers, recorders and people who look.
+    pub watched: bool,
     pub timing: Timing,
     pub limits: Limits,
 }
@@ -42,6 +51,18 @@ pub struct Timing {
     /// Back-off of asks, fetches and submissions: from `retry` up to `retry_most`.
     pub retry: Duration,
     pub retry_most: Duration,
+    /// A member of a bucket that has not acknowledged for this long is complained of.
+    pub ack_timeout: Duration,
+    /// How long a request may wait.
+    pub request: Duration,
+    /// After this long a replica says again what was not answered.
+    pub replica_retry: Duration,
+    /// How long the commit waits for a write to ride on.
+    pub commit_flush: Duration,
+    /// A stale read is served from a state no older than this.
+    pub max_stale: Duration,
+    /// A session that is not used for this long, by the log's time, may be forgotten.
+    pub session_idle: Duration,
 }
 
 impl Default for Timing {
@@ -56,6 +77,12 @@ impl Default for Timing {
             arrival: Duration::from_secs(5),
             retry: Duration::from_millis(200),
             retry_most: Duration::from_secs(3),
+            ack_timeout: Duration::from_secs(1),
+            request: Duration::from_secs(5),
+            replica_retry: Duration::from_millis(50),
+            commit_flush: Duration::from_millis(2),
+            max_stale: Duration::from_secs(5),
+            session_idle: Duration::from_secs(600),
         }
     }
 }
@@ -82,6 +109,24 @@ pub struct Limits {
     pub snapshots: usize,
     /// Children of one node in the relay tree.
     pub fan_out: usize,
+    /// Requests waiting for one bucket of the first placement, and what came out of it.
+    pub backlog: usize,
+    /// Messages of a later epoch kept for one bucket.
+    pub held: usize,
+    /// Bytes of one write.
+    pub write_bytes: usize,
+    /// Bytes of one frame between shards, about.
+    pub frame_bytes: usize,
+    /// Bytes sent to one member of a bucket and not acknowledged.
+    pub window_bytes: usize,
+    /// Committed entries of a bucket kept for members that return.
+    pub bucket_log: usize,
+    /// Bytes of one piece of a bucket's snapshot.
+    pub piece_bytes: usize,
+    /// Bytes of memory for buckets; 0: no limit.
+    pub memory: u64,
+    /// Buckets that are moved at a time to level out.
+    pub width: usize,
 }
 
 impl Default for Limits {
@@ -97,6 +142,15 @@ impl Default for Limits {
             chunk_bytes: 32 * 1024,
             snapshots: 8,
             fan_out: 8,
+            backlog: 4096,
+            held: 256,
+            write_bytes: (1024 + 64) * 1024,
+            frame_bytes: 256 * 1024,
+            window_bytes: 8 * 1024 * 1024,
+            bucket_log: 1024,
+            piece_bytes: 64 * 1024,
+            memory: 0,
+            width: 1,
         }
     }
 }

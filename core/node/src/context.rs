@@ -1,12 +1,15 @@
 //! What every phase of a node works with: its settings, the time, its dice, the way out.
 
 use crate::config::Config;
+use crate::directives::Told;
 use crate::door::{Event, Output, Rejection};
 use crate::envelope::{Envelope, Message};
+use crate::shard::door::{Answer, Reason, RequestId};
 use crate::view::Counters;
 use atoll_cluster::message::{Refusal, Refused};
 use atoll_types::{
-    Address, ClusterId, Cookie, Generation, Identity, Incarnation, JournalSeq, NodeId, Record, Rng, Time,
+    Address, ClusterId, Cookie, Generation, Identity, Incarnation, JournalSeq, NodeId, Payload, Record, Rng, Slot,
+    StateMachine, Time,
 };
 use std::collections::VecDeque;
 
@@ -17,6 +20,10 @@ pub(crate) struct Context {
     pub(crate) now: Time,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) counters: Counters,
+    /// What the shards were told.
+    pub(crate) told: Told,
+    /// The kind of machine that the user of the cluster log brought along; an empty one.
+    pub(crate) kind: Option<Box<dyn StateMachine>>,
 }
 
 /// How a node signs its messages.
@@ -88,6 +95,15 @@ impl Context {
 
     pub(crate) fn reject(&mut self, ticket: u64, rejection: Rejection) {
         self.event(Event::Rejected { ticket, rejection });
+    }
+
+    pub(crate) fn submitted(&mut self, ticket: u64, slot: Slot) {
+        self.event(Event::Submitted { ticket, slot, answer: Payload::default() });
+    }
+
+    /// A request that came to a machine without buckets.
+    pub(crate) fn answer_no_table(&mut self, id: RequestId) {
+        self.outputs.push_back(Output::Answer { id, answer: Answer::NotApplied(Reason::NoTable) });
     }
 
     pub(crate) fn persist(&mut self, seq: JournalSeq, record: Record) {

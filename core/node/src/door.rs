@@ -1,9 +1,15 @@
 //! The door in, the door out: everything that reaches the core and everything that leaves it.
+//!
+//! `Node` and `Cluster` have the same doors. What only concerns the two sides of a node, reports and directives, goes
+//! through the doors of a `Cluster` that runs beside its shards, and never leaves a `Node`.
+//!
+//! Not here: the doors of a shard (`shard/door.rs`).
 
 use crate::envelope::Envelope;
+use crate::shard::door::{Answer, Directive, Request, RequestId};
 use atoll_types::{
-    Address, Ballot, Cookie, Entry, Generation, Government, Incarnation, JournalSeq, Level, NodeId, Payload, Record,
-    Sequence, Slot, Time,
+    Address, Ballot, Cookie, Entry, Generation, Government, Incarnation, JournalSeq, Level, NodeId, Operation, Payload,
+    Record, Report, Sequence, Slot, Time,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +33,10 @@ pub enum Input {
     Answer { barrier: Slot, answer: Payload },
     /// An operator's word.
     Operator { ticket: u64, order: Order },
+    /// What this node's replicas have to tell the cluster log.
+    Reports(Vec<Report>),
+    /// For a bucket. `id` is the caller's name for it, used in the answer.
+    Request { id: RequestId, request: Request },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +45,10 @@ pub enum Order {
     Depart(NodeId),
     /// The majority is lost for good: go on from this node's copy, in a new generation.
     Recover,
+    /// Something about buckets.
+    Operate(Operation),
+    /// This node stops for a while: it is absent from now on, until it is there in a new life.
+    Pause,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +65,15 @@ pub enum Output {
     /// Come back with `Input::Wake` at this time. Replaces the time given before.
     WakeAt(Time),
     Event(Event),
+    /// For every shard of this node, in this order.
+    Directive(Directive),
+    /// To a request; each gets exactly one.
+    Answer {
+        id: RequestId,
+        answer: Answer,
+    },
+    /// Of a replica on this node. For checkers and people.
+    Bucket(atoll_replica::Event),
 }
 
 /// What a user of the cluster log, an operator or a checker wants to know.
@@ -90,6 +113,8 @@ pub enum Event {
     Submitted {
         ticket: u64,
         slot: Slot,
+        /// What the user's machine answered; empty without one, or where this node went on from a snapshot.
+        answer: Payload,
     },
     /// It has no effect and never will have.
     Rejected {
@@ -151,6 +176,6 @@ pub enum Rejection {
     Blank,
     /// Larger than an entry may be.
     TooLarge,
-    /// No such node, or the cluster would be left with too few voters.
+    /// No such node or bucket, or the cluster would be left with too few voters or copies.
     NotPossible,
 }

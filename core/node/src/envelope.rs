@@ -1,5 +1,6 @@
 //! What every message carries, so that nothing of another cluster, generation or life counts.
 
+use crate::shard::message::ShardMessage;
 use atoll_types::{ClusterId, Cookie, Generation, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -21,4 +22,5 @@ pub struct Envelope {
 pub enum Message {
     Paxos(atoll_paxos::Message),
     Cluster(atoll_cluster::Message),
+    Shard(ShardMessage),
 }

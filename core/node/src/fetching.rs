@@ -4,6 +4,7 @@ use crate::context::{Context, Recipient, Signature};
 use crate::door::{Input, Rejection};
 use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
+use crate::replicated::Replicated;
 use atoll_cluster::State;
 use atoll_cluster::message::{Chunk, Fetch, Message as ClusterMessage, Pong, Refusal, Standing};
 use atoll_cluster::snapshot::{Fetcher, Progress};
@@ -64,7 +65,13 @@ impl Fetching {
                 context.reject(ticket, Rejection::Blank);
                 Turn::Stay
             }
-            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } => Turn::Stay,
+            Input::Request { id, .. } => {
+                context.answer_no_table(id);
+                Turn::Stay
+            }
+            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } | Input::Reports(_) => {
+                Turn::Stay
+            }
         }
     }
 
@@ -74,7 +81,7 @@ impl Fetching {
             return Turn::GaveUp;
         }
         if planted(Bug::EmptySnapshot) && self.fetcher.is_waiting() && context.now >= self.fetcher.due() {
-            return self.start_empty();
+            return self.start_empty(context);
         }
         if let Some((holder, fetch)) = self.fetcher.take_due(context.now, &mut context.rng) {
             context.send_cluster(
@@ -162,10 +169,18 @@ impl Fetching {
         match self.fetcher.on_chunk(context.now, chunk) {
             Progress::More => {}
             Progress::Bad => context.counters.snapshots_refused += 1,
-            Progress::Done(state) => {
+            Progress::Done(snapshot) => {
+                let Some(replicated) = Replicated::open(snapshot.bytes.as_slice(), context.kind.as_deref())
+                    .filter(|replicated| replicated.state.applied == snapshot.slot)
+                else {
+                    context.counters.snapshots_refused += 1;
+                    self.fetcher.on_unsound();
+                    return self.on_wake(context);
+                };
+                let state = &replicated.state;
                 let same_cluster = state.cluster == self.identity.cluster && state.generation >= self.generation;
-                if same_cluster && self.is_in(context, &state) {
-                    return Turn::Installed { state, from: Some(from.clone()) };
+                if same_cluster && self.is_in(context, state) {
+                    return Turn::Installed { replicated: Box::new(replicated), from: Some(from.clone()) };
                 }
                 if same_cluster && self.fenced {
                     return Turn::Departed { at: state.applied };
@@ -186,12 +201,13 @@ impl Fetching {
     }
 
     /// A planted bug: nobody sent the state in time, so there was none.
-    fn start_empty(&self) -> Turn {
+    fn start_empty(&self, context: &Context) -> Turn {
         let leader = NodeId(1);
-        let mut state = State::new();
+        let mut replicated = Replicated::new(context.kind.as_deref());
+        let state = &mut replicated.state;
         state.cluster = self.identity.cluster;
         state.applied = self.slot;
         state.government = Government::of(&[leader], [leader].into_iter(), atoll_types::Cause::Elected);
-        Turn::Installed { state: Box::new(state), from: None }
+        Turn::Installed { replicated: Box::new(replicated), from: None }
     }
 }

@@ -5,12 +5,12 @@ use crate::door::Event;
 use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
 use crate::member::{Contact, Member};
-use atoll_cluster::State;
+use crate::replicated::Replicated;
 use atoll_cluster::message::{
     Ask, Chunk, Departed, Fetch, Message as ClusterMessage, NoSnapshot, Offer, Pong, Refusal, Report, Sighting,
     Standing,
 };
-use atoll_cluster::snapshot::{self, Fetcher, Progress};
+use atoll_cluster::snapshot::{self, Fetcher, Progress, Snapshot};
 use atoll_types::{Address, Bug, ClusterId, Incarnation, NodeId, Record, Request, Slot, planted};
 use std::sync::Arc;
 
@@ -38,14 +38,16 @@ impl Member {
                 }
                 Turn::Stay
             }
+            // For the shards, which have a door of their own.
+            Message::Shard(_) => Turn::Stay,
             Message::Cluster(message) => self.on_cluster_message(context, from, node, incarnation, message),
         }
     }
 
     /// Contacts are of members, and of a few that this node has not heard to be any.
     fn prune_contacts(&mut self) {
-        if self.contacts.len() > self.state.members.len() + STRANGERS_MOST {
-            self.contacts.retain(|node, _| self.state.members.contains_key(node));
+        if self.contacts.len() > self.replicated.state.members.len() + STRANGERS_MOST {
+            self.contacts.retain(|node, _| self.replicated.state.members.contains_key(node));
         }
     }
 
@@ -58,7 +60,7 @@ impl Member {
         // A refusal is never answered by a refusal: two that refuse each other would go on for ever.
         let refused = match &envelope.message {
             Message::Cluster(ClusterMessage::Refused(refused)) => Some(&refused.refusal),
-            Message::Cluster(_) | Message::Paxos(_) => None,
+            Message::Cluster(_) | Message::Paxos(_) | Message::Shard(_) => None,
         };
         if envelope.cluster == ClusterId::NONE {
             return self.turn_away_blank(context, from, envelope);
@@ -77,7 +79,7 @@ impl Member {
         if envelope.generation > self.paxos.generation() {
             return Some(Turn::Fenced { generation: envelope.generation, holder: from.clone() });
         }
-        if let Some(at) = self.state.departed_at(envelope.from) {
+        if let Some(at) = self.replicated.state.departed_at(envelope.from) {
             // Not before every live node has the entry: until then the departed may be needed to find it decided. One
             // without a state has nothing that anybody needs.
             let stateless =
@@ -125,13 +127,13 @@ impl Member {
                 self.on_blank_process(context, from, envelope.incarnation);
                 Some(Turn::Stay)
             }
-            Message::Cluster(_) | Message::Paxos(_) => Some(Turn::Stay),
+            Message::Cluster(_) | Message::Paxos(_) | Message::Shard(_) => Some(Turn::Stay),
         }
     }
 
     /// A life of `node` that makes `incarnation` an old or a false one.
     fn later_life(&self, node: NodeId, incarnation: Incarnation) -> Option<Incarnation> {
-        let recorded = self.state.members.get(&node).map(|member| member.incarnation);
+        let recorded = self.replicated.state.members.get(&node).map(|member| member.incarnation);
         let heard = self.contacts.get(&node).map(|contact| contact.incarnation);
         [recorded, heard].into_iter().flatten().find(|known| {
             known.life > incarnation.life || (known.life == incarnation.life && known.cookie != incarnation.cookie)
@@ -174,7 +176,7 @@ impl Member {
             ClusterMessage::Offer(offer) => self.on_offer(context, from, &offer),
             ClusterMessage::Report(report) => self.on_report(context, from, node, incarnation, report),
             ClusterMessage::Ping(_) => {
-                let pong = Pong { position: self.state.applied };
+                let pong = Pong { position: self.replicated.state.applied };
                 let signature = self.signature();
                 context.send_cluster(&signature, sender, ClusterMessage::Pong(pong));
             }
@@ -222,7 +224,7 @@ impl Member {
             }
         }
         // It may be named already, and out of the leader's reach.
-        let named = self.state.named(&ask.newcomer.name);
+        let named = self.replicated.state.named(&ask.newcomer.name);
         if let Some((node, _)) = named.filter(|(_, member)| member.incarnation == ask.newcomer.incarnation) {
             self.welcome(context, node);
         }
@@ -241,7 +243,7 @@ impl Member {
         incarnation: Incarnation,
         report: Report,
     ) {
-        let recorded = self.state.members.get(&node).map(|member| member.incarnation);
+        let recorded = self.replicated.state.members.get(&node).map(|member| member.incarnation);
         let returned = (recorded != Some(incarnation)).then(|| (from.clone(), report.level));
         let own = Sighting { node, incarnation, position: report.position, returned };
         for sighting in report.sightings.into_iter().chain([own]) {
@@ -279,6 +281,7 @@ impl Member {
 
     fn on_gone_from(&mut self, context: &mut Context, address: &Address, except: Option<Incarnation>) {
         let there: Vec<(NodeId, Incarnation)> = self
+            .replicated
             .state
             .members
             .iter()
@@ -300,7 +303,7 @@ impl Member {
 
     fn on_fetch(&mut self, context: &mut Context, sender: Recipient, fetch: &Fetch) {
         let signature = self.signature();
-        if fetch.slot > self.state.applied {
+        if fetch.slot > self.replicated.state.applied {
             let none = NoSnapshot { slot: fetch.slot };
             return context.send_cluster(&signature, sender, ClusterMessage::NoSnapshot(none));
         }
@@ -319,10 +322,10 @@ impl Member {
 
     /// What this node misses is trimmed elsewhere.
     fn on_offer(&mut self, context: &mut Context, from: &Address, offer: &Offer) {
-        if offer.slot <= self.state.applied || self.fetcher.is_some() || self.office.is_some() {
+        if offer.slot <= self.replicated.state.applied || self.fetcher.is_some() || self.office.is_some() {
             return;
         }
-        let least = self.state.applied.next();
+        let least = self.replicated.state.applied.next();
         let retry = context.config.timing.retry;
         self.fetcher = Some(Fetcher::new(context.now, Slot::ZERO, least, vec![from.clone()], retry));
         self.on_fetch_due(context);
@@ -347,45 +350,59 @@ impl Member {
                 context.counters.snapshots_refused += 1;
                 self.on_fetch_due(context);
             }
-            Progress::Done(state) => {
-                self.fetcher = None;
-                self.install(context, *state);
-            }
+            Progress::Done(snapshot) => self.install(context, snapshot),
         }
         Turn::Stay
     }
 
     /// Goes on from a snapshot. What this node promised and accepted stays.
-    fn install(&mut self, context: &mut Context, state: State) {
-        let fits = state.cluster == self.state.cluster && state.generation == self.paxos.generation();
-        if !fits || state.applied <= self.state.applied {
+    fn install(&mut self, context: &mut Context, snapshot: Snapshot) {
+        let Some(replicated) = Replicated::open(snapshot.bytes.as_slice(), context.kind.as_deref())
+            .filter(|replicated| replicated.state.applied == snapshot.slot)
+        else {
+            context.counters.snapshots_refused += 1;
+            if let Some(fetcher) = &mut self.fetcher {
+                fetcher.on_unsound();
+            }
+            return self.on_fetch_due(context);
+        };
+        self.fetcher = None;
+        let state = &replicated.state;
+        let fits = state.cluster == self.replicated.state.cluster && state.generation == self.paxos.generation();
+        if !fits || state.applied <= self.replicated.state.applied {
             context.counters.snapshots_refused += u64::from(!fits);
             return;
         }
-        let snapshot = snapshot::Snapshot::make(&state);
         context.counters.snapshots_installed += 1;
         context.event(Event::SnapshotInstalled { slot: snapshot.slot, digest: snapshot.digest() });
         let checkpoint = self.checkpoint(snapshot);
-        self.state = state;
-        let government = (self.state.government_slot, Arc::new(self.state.government.clone()));
-        self.paxos.install(self.state.applied, government);
+        self.replicated = replicated;
+        let government = (self.replicated.state.government_slot, Arc::new(self.replicated.state.government.clone()));
+        self.paxos.install(self.replicated.state.applied, government);
         self.paxos.persist(Record::Checkpoint(checkpoint));
         self.note_absences(context.now);
         self.settle_skipped(context);
         self.tell_open_barriers(context);
+        self.tell_all(context);
     }
 
     /// Some of what this node submitted was decided in the part it never saw.
     fn settle_skipped(&mut self, context: &mut Context) {
-        let (slot, me) = (self.state.applied, self.me());
-        let submitted = self.state.submitted.get(&me);
+        let (slot, me) = (self.replicated.state.applied, self.me());
+        let submitted = self.replicated.state.submitted.get(&me);
         let cookie = self.identity.incarnation.cookie;
         let taken = |sequence| submitted.is_some_and(|taken| taken.cookie == cookie && taken.has(sequence));
         for (ticket, request) in self.submitter.on_skipped(taken) {
             match request {
-                Request::User(_) => context.event(Event::Submitted { ticket, slot }),
+                Request::User(_) => context.submitted(ticket, slot),
                 // In the log, and whether it could be done is not known here.
-                Request::Broadcast(_) | Request::Depart { .. } | Request::Acclimated | Request::Answer { .. } => {
+                Request::Broadcast(_)
+                | Request::Depart { .. }
+                | Request::Acclimated
+                | Request::Answer { .. }
+                | Request::Reports(_)
+                | Request::Operate(_)
+                | Request::Pause => {
                     context.event(Event::Unknown { ticket });
                 }
             }

@@ -5,8 +5,9 @@ use crate::context::Context;
 use crate::door::Event;
 use crate::envelope::Message;
 use crate::member::Member;
-use atoll_cluster::State;
-use atoll_cluster::snapshot::{Keeper, Snapshot};
+use crate::outbox::Outbox;
+use crate::replicated::Replicated;
+use atoll_cluster::snapshot::Keeper;
 use atoll_cluster::submitter::Submitter;
 use atoll_paxos::{Log, Paxos, Settings, Start};
 use atoll_types::{
@@ -30,7 +31,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 impl Member {
-    fn new(context: &mut Context, identity: Identity, start: Start, state: State) -> Member {
+    fn new(context: &mut Context, identity: Identity, start: Start, replicated: Replicated) -> Member {
         let (timing, limits) = (&context.config.timing, &context.config.limits);
         let cookie = identity.incarnation.cookie;
         let submitter = Submitter::new(identity.node, cookie, limits.outstanding, timing.retry, timing.retry_most);
@@ -39,7 +40,8 @@ impl Member {
             keeper: Keeper::new(limits.snapshots),
             paxos: Paxos::new(context.now, settings(&context.config), start),
             identity,
-            state,
+            replicated,
+            outbox: Outbox::default(),
             contacts: BTreeMap::new(),
             sightings: BTreeMap::new(),
             dead: BTreeMap::new(),
@@ -77,7 +79,10 @@ impl Member {
             seed: context.rng.next(),
             journal,
         };
-        let mut member = Member::new(context, identity.clone(), start, State::new());
+        let mut member = {
+            let replicated = Replicated::new(context.kind.as_deref());
+            Member::new(context, identity.clone(), start, replicated)
+        };
         member.paxos.persist(Record::Identity(identity.clone()));
         let cause = Cause::Founded { cluster, founder: newcomer, alone };
         member.paxos.lead_alone(context.now, Generation::default(), cause);
@@ -91,12 +96,13 @@ impl Member {
         generation: Generation,
         promised: Ballot,
         log: Log,
-        mut state: State,
+        mut replicated: Replicated,
         journal: JournalSeq,
     ) -> Member {
         for (slot, entry) in (log.trimmed().0 + 1..).zip(log.entries(log.trimmed(), log.decided(), usize::MAX)) {
-            state.apply(Slot(slot), &entry);
+            replicated.apply(Slot(slot), &entry);
         }
+        let state = &replicated.state;
         let government = if state.government_slot == Slot::ZERO {
             // A founder that crashed before its first entry was known decided: it is the only voter.
             Government::of(&[identity.node], [identity.node].into_iter(), Cause::Elected)
@@ -112,7 +118,7 @@ impl Member {
             seed: context.rng.next(),
             journal,
         };
-        Member::new(context, identity, start, state)
+        Member::new(context, identity, start, replicated)
     }
 
     /// With the snapshot it was waiting for, and the record that is to be safe before it speaks.
@@ -120,11 +126,11 @@ impl Member {
         context: &mut Context,
         identity: Identity,
         generation: Generation,
-        state: State,
+        replicated: Replicated,
         journal: JournalSeq,
         from: Option<Address>,
     ) -> (Member, Checkpoint) {
-        let snapshot = Snapshot::make(&state);
+        let (snapshot, state) = (replicated.snapshot(), &replicated.state);
         context.counters.snapshots_installed += 1;
         context.event(Event::SnapshotInstalled { slot: snapshot.slot, digest: snapshot.digest() });
         let start = Start {
@@ -144,11 +150,11 @@ impl Member {
             snapshot: snapshot.bytes,
             tail: Vec::new(),
         };
-        let member = Member::new(context, identity, start, state);
+        let member = Member::new(context, identity, start, replicated);
         // Whoever had the snapshot has what follows.
-        let holder = member.state.members.iter().find(|(_, other)| Some(&other.address) == from.as_ref());
+        let holder = member.replicated.state.members.iter().find(|(_, other)| Some(&other.address) == from.as_ref());
         if let Some((&holder, _)) = holder {
-            let position = member.state.applied;
+            let position = member.replicated.state.applied;
             let missing = atoll_paxos::message::Missing { position };
             member.send(context, holder, Message::Paxos(atoll_paxos::Message::Missing(missing)));
         }

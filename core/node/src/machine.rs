@@ -11,14 +11,16 @@
 use crate::blank::Blank;
 use crate::config::Config;
 use crate::context::Context;
+use crate::directives::Told;
 use crate::door::{Event, Input, Output, Rejection};
 use crate::fetching::Fetching;
 use crate::member::Member;
+use crate::replicated::Replicated;
 use crate::restore::Restored;
 use crate::view::{Counters, View};
-use atoll_cluster::State;
 use atoll_types::{
-    Address, Ballot, Generation, Government, Identity, Incarnation, JournalSeq, Record, Rng, Slot, Time,
+    Address, Ballot, Generation, Government, Identity, Incarnation, JournalSeq, Payload, Record, Rng, Slot,
+    StateMachine, Time,
 };
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -45,7 +47,7 @@ pub(crate) enum Turn {
     },
     /// The snapshot is here.
     Installed {
-        state: Box<State>,
+        replicated: Box<Replicated>,
         from: Option<Address>,
     },
     /// A later generation exists, where this address is.
@@ -83,9 +85,27 @@ pub struct Cluster {
 impl Cluster {
     /// `records`: what the disk holds of an earlier life, in order; none for a blank node.
     pub fn start(config: Config, seed: u64, records: Vec<Record>, now: Time) -> Cluster {
-        let mut context =
-            Context { config, rng: Rng::new(seed), now, outputs: VecDeque::new(), counters: Counters::default() };
-        let restored = Restored::from(records);
+        Cluster::start_with(config, seed, records, now, None)
+    }
+
+    /// With a machine to which everything submitted is applied. It starts empty; which one it is tells its kind.
+    pub fn start_with(
+        config: Config,
+        seed: u64,
+        records: Vec<Record>,
+        now: Time,
+        machine: Option<Box<dyn StateMachine>>,
+    ) -> Cluster {
+        let restored = Restored::from(records, machine.as_deref());
+        let mut context = Context {
+            config,
+            rng: Rng::new(seed),
+            now,
+            outputs: VecDeque::new(),
+            counters: Counters::default(),
+            told: Told::default(),
+            kind: machine,
+        };
         let phase = Phase::Blank(Blank::new(&mut context, restored.departed));
         let journal = JournalSeq(0);
         let mut cluster =
@@ -93,7 +113,7 @@ impl Cluster {
         if restored.damaged {
             let alarm = "the checkpoint on the disk cannot be read: this node forgets all, and arrives as a new one";
             cluster.context.event(Event::Alarm(alarm.to_owned()));
-            cluster.order(Record::Blank { departed: true });
+            cluster.order_blank(true);
         }
         cluster.resume(restored);
         cluster.ask_to_be_woken();
@@ -107,11 +127,11 @@ impl Cluster {
         identity.incarnation = Incarnation { life: identity.incarnation.life + 1, cookie };
         self.order(Record::Identity(identity.clone()));
         self.announce_name(&identity);
-        self.phase = match restored.state {
-            Some(state) if restored.log.last() > Slot::ZERO => {
+        self.phase = match restored.replicated {
+            Some(replicated) if restored.log.last() > Slot::ZERO => {
                 let Restored { generation, promised, log, .. } = restored;
                 let member =
-                    Member::restored(&mut self.context, identity, generation, promised, log, state, self.journal);
+                    Member::restored(&mut self.context, identity, generation, promised, log, replicated, self.journal);
                 Phase::Member(Box::new(member))
             }
             Some(_) | None => {
@@ -134,6 +154,12 @@ impl Cluster {
         self.journal.0 += 1;
         self.context.persist(self.journal, record);
         self.gate = Some(self.journal);
+    }
+
+    /// Nothing before it counts, of the shards neither.
+    fn order_blank(&mut self, departed: bool) {
+        self.order(Record::Blank { departed });
+        self.context.tell_departed();
     }
 
     pub fn poll(&mut self) -> Option<Output> {
@@ -170,6 +196,7 @@ impl Cluster {
         for event in std::mem::take(&mut self.announcements) {
             self.context.event(event);
         }
+        self.tell_shards();
         if let Phase::Member(member) = &self.phase {
             member.tell_open_barriers(&mut self.context);
         }
@@ -191,7 +218,12 @@ impl Cluster {
                 self.context.reject(ticket, Rejection::Busy);
             }
             Input::Message { .. } => self.context.counters.dropped_not_ready += 1,
-            Input::Wake | Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } => {}
+            Input::Request { id, .. } => self.context.answer_no_table(id),
+            Input::Wake
+            | Input::Persisted(_)
+            | Input::ConnectionRefused { .. }
+            | Input::Answer { .. }
+            | Input::Reports(_) => {}
         }
         self.ask_to_be_woken();
     }
@@ -210,7 +242,7 @@ impl Cluster {
                 let fetching = Fetching::new(&mut self.context, identity, generation, slot, holders, false);
                 self.phase = Phase::Fetching(fetching);
             }
-            Turn::Installed { state, from } => self.begin_membership(*state, from),
+            Turn::Installed { replicated, from } => self.begin_membership(*replicated, from),
             Turn::Fenced { generation, holder } => self.fence(generation, holder),
             Turn::Recover { ticket } => {
                 // Nobody hears of the generation before the disk has it: a crash could take it back.
@@ -222,7 +254,7 @@ impl Cluster {
             }
             Turn::Departed { at } => {
                 self.give_up_tickets();
-                self.order(Record::Blank { departed: true });
+                self.order_blank(true);
                 self.announcements.push(Event::Departed { at });
                 self.phase = Phase::Blank(Blank::new(&mut self.context, true));
             }
@@ -230,7 +262,7 @@ impl Cluster {
                 // One that never had a state may found: whatever named it may never have come about, its own founding
                 // included. One that was fenced has belonged to a cluster.
                 let departed = matches!(&self.phase, Phase::Fetching(fetching) if fetching.was_fenced());
-                self.order(Record::Blank { departed });
+                self.order_blank(departed);
                 self.phase = Phase::Blank(Blank::new(&mut self.context, departed));
             }
         }
@@ -242,17 +274,25 @@ impl Cluster {
         let (newcomer, alone) = (blank.newcomer().clone(), self.context.config.bootstrap.len() <= 1);
         let (mut member, identity) = Member::founding(&mut self.context, newcomer, alone, self.journal);
         self.context.event(Event::Named { node: identity.node, incarnation: identity.incarnation });
+        self.context.tell_name(&identity, Generation::default());
+        member.tell_rest(&mut self.context);
         member.settle(&mut self.context);
         self.journal = member.journal();
         self.phase = Phase::Member(Box::new(member));
     }
 
-    fn begin_membership(&mut self, state: State, from: Option<Address>) {
+    fn begin_membership(&mut self, replicated: Replicated, from: Option<Address>) {
         let Phase::Fetching(fetching) = &self.phase else { return };
         let identity = fetching.identity().clone();
-        let generation = state.generation;
-        let (member, checkpoint) =
-            Member::installed(&mut self.context, identity, generation, state, JournalSeq(self.journal.0 + 1), from);
+        let generation = replicated.state.generation;
+        let (member, checkpoint) = Member::installed(
+            &mut self.context,
+            identity,
+            generation,
+            replicated,
+            JournalSeq(self.journal.0 + 1),
+            from,
+        );
         self.order(Record::Checkpoint(checkpoint));
         self.phase = Phase::Member(Box::new(member));
     }
@@ -276,6 +316,18 @@ impl Cluster {
         holders.extend(self.context.config.join.iter().cloned());
         let fetching = Fetching::new(&mut self.context, identity, generation, Slot::ZERO, holders, true);
         self.phase = Phase::Fetching(fetching);
+    }
+
+    /// Who this node is, and all that follows from it. Only while the gate is open.
+    fn tell_shards(&mut self) {
+        match &mut self.phase {
+            Phase::Blank(_) => {}
+            Phase::Fetching(fetching) => self.context.tell_name(fetching.identity(), fetching.generation()),
+            Phase::Member(member) => {
+                self.context.tell_name(member.identity(), member.paxos().generation());
+                member.tell_rest(&mut self.context);
+            }
+        }
     }
 
     fn give_up_tickets(&mut self) {
@@ -310,6 +362,7 @@ impl Cluster {
             leader: None,
             government: None,
             state: None,
+            distributor: None,
             counters,
         };
         match &self.phase {
@@ -318,6 +371,14 @@ impl Cluster {
                 View { identity: Some(fetching.identity()), generation: fetching.generation(), ..blank }
             }
             Phase::Member(member) => member.view(counters),
+        }
+    }
+
+    /// Asks the machine that the user of the log brought along, as this node has it now. Empty without one.
+    pub fn query(&self, query: &[u8]) -> Payload {
+        match &self.phase {
+            Phase::Blank(_) | Phase::Fetching(_) => Payload::default(),
+            Phase::Member(member) => member.replicated.query(query),
         }
     }
 
@@ -347,7 +408,10 @@ impl Cluster {
     /// Of the replicated state and this node's positions.
     pub fn digest(&self) -> u64 {
         let view = self.view();
-        let history = view.state.map_or(0, |state| atoll_cluster::snapshot::Snapshot::make(state).digest());
+        let history = match &self.phase {
+            Phase::Blank(_) | Phase::Fetching(_) => 0,
+            Phase::Member(member) => member.replicated.snapshot().digest(),
+        };
         let ballot = view.promised;
         let government: &Government = match view.government {
             Some((_, government)) => government,

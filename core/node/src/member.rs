@@ -5,11 +5,13 @@ use crate::door::{Event, Input, Order, Rejection};
 use crate::envelope::Message;
 use crate::machine::Turn;
 use crate::office::Office;
+use crate::outbox::Outbox;
+use crate::replicated::{Applied, Replicated};
 use crate::view::{Counters, View};
+use atoll_cluster::Effect;
 use atoll_cluster::message::{Message as ClusterMessage, Offer, Report, Sighting, Submit};
 use atoll_cluster::snapshot::{Fetcher, Keeper, Snapshot};
 use atoll_cluster::submitter::Submitter;
-use atoll_cluster::{Effect, State};
 use atoll_paxos::{Action, Paxos};
 use atoll_types::{
     Address, Body, Cause, Checkpoint, Entry, Generation, Identity, Incarnation, JournalSeq, NodeId, Payload, Record,
@@ -30,8 +32,10 @@ pub(crate) struct Member {
     pub(crate) identity: Identity,
     pub(crate) paxos: Paxos,
     /// Everything decided is applied.
-    pub(crate) state: State,
+    pub(crate) replicated: Replicated,
     pub(crate) submitter: Submitter,
+    /// Reports of the shards, on their way into the log.
+    pub(crate) outbox: Outbox,
     pub(crate) contacts: BTreeMap<NodeId, Contact>,
     /// Whom this node heard since its last report.
     pub(crate) sightings: BTreeMap<NodeId, Sighting>,
@@ -78,7 +82,8 @@ impl Member {
 
     pub(crate) fn due(&self) -> Time {
         let fetch = self.fetcher.as_ref().map_or(Time::NEVER, Fetcher::due);
-        self.paxos.due().min(self.submitter.due()).min(self.report_due).min(fetch)
+        let orders = self.office.as_ref().map_or(Time::NEVER, |office| office.orders.due);
+        self.paxos.due().min(self.submitter.due()).min(self.report_due).min(fetch).min(orders)
     }
 
     pub(crate) fn start_afresh(&mut self, context: &Context) {
@@ -116,6 +121,14 @@ impl Member {
                 Turn::Stay
             }
             Input::Operator { ticket, order } => self.on_order(context, ticket, order),
+            Input::Reports(reports) => {
+                self.on_reports(reports);
+                Turn::Stay
+            }
+            Input::Request { id, .. } => {
+                context.answer_no_table(id);
+                Turn::Stay
+            }
         };
         if matches!(turn, Turn::Stay) {
             self.settle(context);
@@ -127,7 +140,7 @@ impl Member {
         if payload.len() > context.config.limits.entry_bytes {
             return context.reject(ticket, Rejection::TooLarge);
         }
-        if !self.state.members.contains_key(&self.me()) {
+        if !self.replicated.state.members.contains_key(&self.me()) {
             return context.reject(ticket, Rejection::Blank);
         }
         if !self.submitter.submit(context.now, request, Some(ticket)) {
@@ -138,7 +151,7 @@ impl Member {
 
     fn on_answer(&mut self, context: &mut Context, barrier: Slot, answer: Payload) {
         let me = self.me();
-        let wanted = self.state.barriers.get(&barrier).is_some_and(|open| open.waiting.contains(&me));
+        let wanted = self.replicated.state.barriers.get(&barrier).is_some_and(|open| open.waiting.contains(&me));
         let same = |request: &Request| matches!(request, Request::Answer { barrier: other, .. } if *other == barrier);
         if wanted && !self.submitter.is_waiting_for(same) {
             self.submitter.submit(context.now, Request::Answer { barrier, answer }, None);
@@ -149,8 +162,10 @@ impl Member {
     fn on_order(&mut self, context: &mut Context, ticket: u64, order: Order) -> Turn {
         match order {
             Order::Depart(node) => self.on_request(context, ticket, &Payload::default(), Request::Depart { node }),
+            Order::Operate(wish) => self.on_request(context, ticket, &Payload::default(), Request::Operate(wish)),
+            Order::Pause => self.on_request(context, ticket, &Payload::default(), Request::Pause),
             Order::Recover => {
-                if self.paxos.is_leading().is_none() && self.state.members.contains_key(&self.me()) {
+                if self.paxos.is_leading().is_none() && self.replicated.state.members.contains_key(&self.me()) {
                     return Turn::Recover { ticket };
                 }
                 context.reject(ticket, Rejection::NotPossible);
@@ -217,12 +232,12 @@ impl Member {
         if self.paxos.is_leading().is_some() {
             return;
         }
-        let leader = self.paxos.leader().unwrap_or(self.state.government.leader());
-        let likely = self.paxos.feeder().into_iter().chain([leader]).chain(self.state.government.voters());
+        let leader = self.paxos.leader().unwrap_or(self.replicated.state.government.leader());
+        let likely = self.paxos.feeder().into_iter().chain([leader]).chain(self.replicated.state.government.voters());
         let able = |node: &NodeId| *node != self.me() && !self.known_dead.contains_key(node);
         if let Some(target) = likely.into_iter().find(able) {
             let report = Report {
-                position: self.state.applied,
+                position: self.replicated.state.applied,
                 level: context.config.level,
                 sightings: std::mem::take(&mut self.sightings).into_values().collect(),
                 dead: std::mem::take(&mut self.dead).into_iter().collect(),
@@ -239,7 +254,7 @@ impl Member {
         let others: Vec<Address> =
             context.config.join.iter().filter(|address| **address != context.config.address).cloned().collect();
         if let Some(address) = context.rng.pick(&others).cloned() {
-            let missing = atoll_paxos::message::Missing { position: self.state.applied };
+            let missing = atoll_paxos::message::Missing { position: self.replicated.state.applied };
             let message = Message::Paxos(atoll_paxos::Message::Missing(missing));
             context.send(&self.signature(), Recipient::at(address), message);
         }
@@ -247,6 +262,7 @@ impl Member {
 
     fn acclimate(&mut self, context: &mut Context) {
         let arriving = self
+            .replicated
             .state
             .members
             .get(&self.me())
@@ -261,7 +277,7 @@ impl Member {
     fn trim(&mut self, context: &mut Context) {
         let Some(slot) = self.paxos.trimmable() else { return };
         if context.config.durable {
-            let checkpoint = self.checkpoint(Snapshot::make(&self.state));
+            let checkpoint = self.checkpoint(self.replicated.snapshot());
             self.paxos.persist(Record::Checkpoint(checkpoint));
         }
         self.paxos.trim(slot);
@@ -283,7 +299,7 @@ impl Member {
         if let Some(contact) = self.contacts.get(&node) {
             return Some(Recipient { address: contact.address.clone(), node, cookie: contact.incarnation.cookie });
         }
-        let member = self.state.members.get(&node)?;
+        let member = self.replicated.state.members.get(&node)?;
         Some(Recipient { address: member.address.clone(), node, cookie: member.incarnation.cookie })
     }
 
@@ -304,6 +320,7 @@ impl Member {
                 self.submitter.on_new_leader(context.now);
                 self.send_due_submissions(context);
             }
+            self.submit_reports(context);
             if !self.serve(context) {
                 break;
             }
@@ -317,10 +334,10 @@ impl Member {
             Action::Persist { seq, record } => context.persist(seq, record),
             Action::Decided { slot, entry } => self.apply(context, slot, &entry),
             Action::Leading { ballot, slot } => {
-                self.office = Some(Office::new(context, &self.state));
+                self.office = Some(Office::new(context, &self.replicated.state));
                 context.event(Event::Leading { ballot, slot });
                 if let Some(ticket) = self.recovery.take() {
-                    context.event(Event::Submitted { ticket, slot });
+                    context.submitted(ticket, slot);
                 }
             }
             Action::SteppedDown { ballot } => {
@@ -329,7 +346,7 @@ impl Member {
                 }
             }
             Action::TooOld { node } => {
-                let offer = Offer { slot: self.state.applied };
+                let offer = Offer { slot: self.replicated.state.applied };
                 self.send(context, node, Message::Cluster(ClusterMessage::Offer(offer)));
             }
             Action::Trimmed { slot } => context.event(Event::Trimmed { slot }),
@@ -337,7 +354,7 @@ impl Member {
     }
 
     fn apply(&mut self, context: &mut Context, slot: Slot, entry: &Arc<Entry>) {
-        let effects = self.state.apply(slot, entry);
+        let Applied { effects, roster_changed, answer } = self.replicated.apply(slot, entry);
         context.event(Event::Decided { slot, entry: entry.clone() });
         if let Body::Government(government) = &entry.body {
             context.event(Event::Government { slot, government: government.clone() });
@@ -347,18 +364,22 @@ impl Member {
             }
         }
         for effect in effects {
-            self.on_effect(context, slot, effect);
+            self.on_effect(context, slot, effect, &answer);
+        }
+        self.tell_changes(context, roster_changed);
+        if let Some(office) = &mut self.office {
+            office.orders.think = true;
         }
     }
 
-    fn on_effect(&mut self, context: &mut Context, slot: Slot, effect: Effect) {
+    fn on_effect(&mut self, context: &mut Context, slot: Slot, effect: Effect, answer: &Payload) {
         let mine = |node, cookie| node == self.me() && cookie == self.identity.incarnation.cookie;
         match effect {
             Effect::Taken { node, cookie, sequence } => {
                 if mine(node, cookie)
                     && let Some(Some(ticket)) = self.submitter.on_taken(sequence)
                 {
-                    context.event(Event::Submitted { ticket, slot });
+                    context.event(Event::Submitted { ticket, slot, answer: answer.clone() });
                 }
             }
             Effect::NotPossible { node, cookie, sequence } => {
@@ -385,20 +406,21 @@ impl Member {
                 self.note_absences(context.now);
             }
             Effect::StandingChanged => self.note_absences(context.now),
+            Effect::Reports { .. } | Effect::Operation { .. } => {} // Done already.
             Effect::LevelRaised { level } => context.event(Event::LevelRaised { level }),
         }
     }
 
     /// Whoever is absent or has no state yet passes nothing on.
     pub(crate) fn note_absences(&mut self, now: Time) {
-        let absent = self.state.absent();
+        let absent = self.replicated.state.absent();
         self.absent_since.retain(|node, _| absent.contains(node));
         for node in absent {
             self.absent_since.entry(node).or_insert(now);
         }
         self.look_again();
-        let active = self.state.active();
-        let idle = self.state.members.keys().copied().filter(|node| !active.contains(node)).collect();
+        let active = self.replicated.state.active();
+        let idle = self.replicated.state.members.keys().copied().filter(|node| !active.contains(node)).collect();
         self.paxos.set_absent(idle);
     }
 
@@ -410,7 +432,7 @@ impl Member {
     }
 
     fn tell_barrier(&self, context: &mut Context, barrier: Slot) {
-        if let Some(open) = self.state.barriers.get(&barrier)
+        if let Some(open) = self.replicated.state.barriers.get(&barrier)
             && open.waiting.contains(&self.me())
         {
             context.event(Event::BarrierOpened { barrier, payload: open.payload.clone() });
@@ -418,7 +440,7 @@ impl Member {
     }
 
     pub(crate) fn tell_open_barriers(&self, context: &mut Context) {
-        let open: Vec<Slot> = self.state.barriers.keys().copied().collect();
+        let open: Vec<Slot> = self.replicated.state.barriers.keys().copied().collect();
         open.into_iter().for_each(|barrier| self.tell_barrier(context, barrier));
     }
 
@@ -445,7 +467,8 @@ impl Member {
             leading: self.paxos.is_leading(),
             leader: self.paxos.leader(),
             government: Some((slot, government)),
-            state: Some(&self.state),
+            state: Some(&self.replicated.state),
+            distributor: Some(&self.replicated.distributor),
             counters,
         }
     }
@@ -463,7 +486,8 @@ impl Member {
 
     pub(crate) fn check(&self) {
         self.paxos.check();
-        assert_eq!(self.state.applied, self.paxos.log().decided(), "everything decided is applied");
+        self.replicated.check();
+        assert_eq!(self.replicated.state.applied, self.paxos.log().decided(), "everything decided is applied");
         assert_eq!(self.office.is_some(), self.paxos.is_leading().is_some(), "an office goes with the lead");
     }
 }

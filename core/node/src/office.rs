@@ -3,11 +3,11 @@
 use crate::context::{Context, Recipient};
 use crate::envelope::Message;
 use crate::member::Member;
+use crate::orders::Orders;
 use atoll_cluster::State;
 use atoll_cluster::health::{Health, Patience};
 use atoll_cluster::message::{Ask, Message as ClusterMessage, Ping, Refusal, Welcome};
 use atoll_cluster::seats::{self, Sight};
-use atoll_cluster::snapshot::Snapshot;
 use atoll_types::{
     Address, Body, Bounded, Bug, Edict, Entry, Government, Incarnation, Name, Newcomer, NodeId, Slot, Submission, Time,
     Why, planted,
@@ -29,6 +29,7 @@ pub(crate) struct Office {
     edicts_through: Slot,
     /// Something changed that may call for another government.
     pub(crate) look_again: bool,
+    pub(crate) orders: Orders,
 }
 
 impl Office {
@@ -50,6 +51,7 @@ impl Office {
             edicts: Vec::new(),
             edicts_through: Slot::ZERO,
             look_again: true,
+            orders: Orders::new(context.now),
         }
     }
 }
@@ -100,6 +102,7 @@ impl Member {
                 return true;
             }
         }
+        proposed |= self.propose_order(context);
         let Some(office) = &mut self.office else { return proposed };
         while self.paxos.can_propose()
             && let Some(submission) = office.submissions.pop()
@@ -116,14 +119,14 @@ impl Member {
         let silent = self.paxos.silent_majority();
         let office = self.office.as_mut()?;
         let now = context.now;
-        let everybody = || self.state.members.keys().copied();
+        let everybody = || self.replicated.state.members.keys().copied();
         let healthy: BTreeSet<NodeId> = everybody().filter(|&node| office.health.is_healthy(now, node)).collect();
         let near: BTreeSet<NodeId> = everybody().filter(|&node| office.health.is_near(now, node)).collect();
         let sight = Sight { me, silent: &silent, near: &near, healthy: &healthy };
         while let Some((node, why)) = office.departures.pop_first() {
-            if let Some(government) = seats::without(&self.state, &sight, node, why) {
+            if let Some(government) = seats::without(&self.replicated.state, &sight, node, why) {
                 office.look_again = true;
-                if let (Why::Unreachable, Some(member)) = (why, self.state.members.get(&node)) {
+                if let (Why::Unreachable, Some(member)) = (why, self.replicated.state.members.get(&node)) {
                     office.hold_off(now, context.config.timing.arrival, member.name.clone());
                 }
                 return Some(government);
@@ -133,55 +136,69 @@ impl Member {
         while office.edicts_through <= self.paxos.log().decided()
             && let Some(newcomer) = office.arrivals.pop()
         {
-            let known = self.state.named(&newcomer.name).is_some() && !planted(Bug::NodeIdReused);
-            if !known && newcomer.level >= self.state.level {
+            let known = self.replicated.state.named(&newcomer.name).is_some() && !planted(Bug::NodeIdReused);
+            if !known && newcomer.level >= self.replicated.state.level {
                 office.look_again = true;
-                return Some(seats::with_arrival(&self.state, me, newcomer));
+                return Some(seats::with_arrival(&self.replicated.state, me, newcomer));
             }
         }
-        seats::improved(&self.state, &sight)
+        seats::improved(&self.replicated.state, &sight)
     }
 
     /// Once a heartbeat: whom to ask, who is absent or back, who has to go, how far the log may be trimmed.
     pub(crate) fn judge(&mut self, context: &mut Context) {
         let (me, decided) = (self.me(), self.paxos.log().decided());
         // A leader that is to go as well goes last: two such would hand the lead to each other for ever.
-        let mut leaving = self.state.members.iter().filter(|(_, member)| member.ordered_out);
+        let mut leaving = self.replicated.state.members.iter().filter(|(_, member)| member.ordered_out);
         let leaving = leaving.next().is_some_and(|(&node, _)| node == me) && leaving.next().is_none();
         let own = self.own_edict(context);
+        let stopped = self.has_stopped();
         let Some(office) = &mut self.office else { return };
-        self.paxos.set_floor(office.health.floor(me, decided, &self.state));
+        self.paxos.set_floor(office.health.floor(me, decided, &self.replicated.state));
         office.look_again = true;
-        let verdicts = office.health.judge(context.now, me, &self.state, &self.absent_since);
+        let verdicts = office.health.judge(context.now, me, &self.replicated.state, &self.absent_since);
         if office.edicts_through <= decided {
             office.edicts = verdicts.edicts;
             office.edicts.extend(own);
-            if self.state.understood() > self.state.level {
-                office.edicts.push(Edict::Level(self.state.understood()));
+            if self.replicated.state.understood() > self.replicated.state.level {
+                office.edicts.push(Edict::Level(self.replicated.state.understood()));
             }
         }
         // What was concluded before may no longer be so; only a name that is wanted again still is.
         office.departures.retain(|_, why| *why == Why::Replaced);
-        office.departures.extend(verdicts.departures);
+        // No time-out takes the last copy of a bucket away.
+        let distributor = &self.replicated.distributor;
+        let may_go = |(node, why): &(NodeId, Why)| *why != Why::AbsentTooLong || distributor.may_depart_by_time(*node);
+        office.departures.extend(verdicts.departures.into_iter().filter(may_go));
+        office.orders.think = true;
         for node in verdicts.ask {
             self.send(context, node, Message::Cluster(ClusterMessage::Ping(Ping)));
         }
-        // A leader that is to go hands over first, and is removed by its successor.
+        // A leader that is to go, or has said that it stops, hands over first. Its successor removes it.
         let (_, government) = self.paxos.government();
-        if leaving && government.voter_count() > 1 && self.paxos.can_change_government() {
+        if (leaving || stopped) && government.voter_count() > 1 && self.paxos.can_change_government() {
             self.paxos.resign();
         }
+        self.let_drained_go(context);
+    }
+
+    /// This very life has said that it stops for a while.
+    fn has_stopped(&self) -> bool {
+        let recorded = self.replicated.state.members.get(&self.identity.node);
+        recorded.is_some_and(|member| {
+            member.incarnation == self.identity.incarnation && member.is_absent() && !member.may_return()
+        })
     }
 
     /// The log still knows this leader in an earlier life, or as absent: nobody else is there to correct it.
     fn own_edict(&self, context: &Context) -> Option<Edict> {
         let (node, incarnation) = (self.identity.node, self.identity.incarnation);
-        let recorded = self.state.members.get(&node)?;
+        let recorded = self.replicated.state.members.get(&node)?;
         if recorded.incarnation != incarnation {
             let (address, level) = (context.config.address.clone(), context.config.level);
             return Some(Edict::Restarted { node, incarnation, address, level });
         }
-        recorded.is_absent().then_some(Edict::Present { node, incarnation })
+        recorded.may_return().then_some(Edict::Present { node, incarnation })
     }
 
     /// A blank process asks to be let in.
@@ -191,7 +208,7 @@ impl Member {
         let asker = Recipient::at(newcomer.address.clone());
         let now = context.now;
         let Some(office) = &mut self.office else { return };
-        if newcomer.level < self.state.level {
+        if newcomer.level < self.replicated.state.level {
             return context.refuse(&signature, asker, Refusal::LevelTooLow);
         }
         // Where a blank process listens, nobody else does.
@@ -199,6 +216,7 @@ impl Member {
             member.address == newcomer.address && member.incarnation.cookie != newcomer.incarnation.cookie
         };
         let gone: Vec<(NodeId, Incarnation)> = self
+            .replicated
             .state
             .members
             .iter()
@@ -208,7 +226,7 @@ impl Member {
         for &(node, incarnation) in &gone {
             office.health.on_dead(now, node, incarnation);
         }
-        if let Some((node, member)) = self.state.named(&newcomer.name)
+        if let Some((node, member)) = self.replicated.state.named(&newcomer.name)
             && !planted(Bug::NodeIdReused)
         {
             if member.incarnation.cookie == newcomer.incarnation.cookie {
@@ -244,10 +262,10 @@ impl Member {
 
     /// A government that names a newcomer is decided: make its snapshot, and tell it.
     pub(crate) fn on_arrived(&mut self, context: &mut Context, node: NodeId) {
-        if self.state.government.is_voter(self.me()) {
+        if self.replicated.state.government.is_voter(self.me()) {
             self.keep_snapshot(context);
         }
-        let incarnation = self.state.members.get(&node).map(|member| member.incarnation);
+        let incarnation = self.replicated.state.members.get(&node).map(|member| member.incarnation);
         let asked_here = incarnation.is_some_and(|incarnation| self.asked_here.contains(&incarnation));
         if self.office.is_some() || asked_here {
             self.welcome(context, node);
@@ -255,22 +273,24 @@ impl Member {
     }
 
     pub(crate) fn keep_snapshot(&mut self, context: &mut Context) {
-        let snapshot = Snapshot::make(&self.state);
+        let snapshot = self.replicated.snapshot();
         let event = crate::door::Event::SnapshotMade { slot: snapshot.slot, digest: snapshot.digest() };
         context.event(event);
         self.keeper.keep(snapshot);
     }
 
     pub(crate) fn welcome(&self, context: &mut Context, node: NodeId) {
-        let Some(member) = self.state.members.get(&node).filter(|member| member.is_arriving()) else { return };
+        let Some(member) = self.replicated.state.members.get(&node).filter(|member| member.is_arriving()) else {
+            return;
+        };
         // Whoever has voted for it has its snapshot; so has this node, which the newcomer can reach for sure.
         let holder = |holder: NodeId| -> Option<(NodeId, Address)> {
-            self.state.members.get(&holder).map(|member| (holder, member.address.clone()))
+            self.replicated.state.members.get(&holder).map(|member| (holder, member.address.clone()))
         };
-        let holders =
-            std::iter::once(self.me()).chain(self.state.government.voters().filter(|&node| node != self.me()));
+        let holders = std::iter::once(self.me())
+            .chain(self.replicated.state.government.voters().filter(|&node| node != self.me()));
         let welcome = Welcome {
-            cluster: self.state.cluster,
+            cluster: self.replicated.state.cluster,
             generation: self.paxos.generation(),
             node,
             cookie: member.incarnation.cookie,

@@ -1,8 +1,10 @@
-//! What a disk's records add up to.
+//! What a disk's records add up to, for the cluster machine.
+//!
+//! Not here: the records of buckets, which are the shards' (`node.rs` tells them apart).
 
-use atoll_cluster::{State, snapshot};
+use crate::replicated::Replicated;
 use atoll_paxos::Log;
-use atoll_types::{Ballot, Bug, Generation, Held, Identity, Record, Slot, planted};
+use atoll_types::{Ballot, Bug, Generation, Held, Identity, Record, Slot, StateMachine, planted};
 
 /// A node as its disk knows it.
 #[derive(Debug)]
@@ -17,7 +19,7 @@ pub(crate) struct Restored {
     pub(crate) damaged: bool,
     pub(crate) promised: Ballot,
     /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
-    pub(crate) state: Option<State>,
+    pub(crate) replicated: Option<Replicated>,
     pub(crate) log: Log,
     decided: Slot,
 }
@@ -31,16 +33,16 @@ impl Restored {
             fenced: false,
             damaged: false,
             promised: Ballot::default(),
-            state: None,
+            replicated: None,
             log: Log::default(),
             decided: Slot::ZERO,
         }
     }
 
-    pub(crate) fn from(records: Vec<Record>) -> Restored {
+    pub(crate) fn from(records: Vec<Record>, kind: Option<&dyn StateMachine>) -> Restored {
         let mut restored = Restored::blank();
         for record in records {
-            restored.take(record);
+            restored.take(record, kind);
         }
         if planted(Bug::PromiseForgottenOnRestart) {
             let last = restored.log.last();
@@ -49,15 +51,15 @@ impl Restored {
         restored
     }
 
-    fn take(&mut self, record: Record) {
+    fn take(&mut self, record: Record, kind: Option<&dyn StateMachine>) {
         if self.damaged && !matches!(record, Record::Blank { .. }) {
             return;
         }
         match record {
             Record::Identity(identity) => self.identity = Some(identity),
-            Record::Promised(ballot) => self.promise(ballot),
+            Record::Promised(ballot) => self.promise(ballot, kind),
             Record::Accepted { ballot, first, entries } => {
-                self.promise(ballot);
+                self.promise(ballot, kind);
                 for (offset, entry) in entries.into_iter().enumerate() {
                     self.hold(Slot(first.0 + offset as u64), Held { ballot, entry });
                 }
@@ -71,13 +73,13 @@ impl Restored {
             }
             Record::Decided(slot) => self.decide(slot),
             Record::Checkpoint(checkpoint) => {
-                let Some(state) = snapshot::open(checkpoint.snapshot.as_slice()) else {
+                let Some(replicated) = Replicated::open(checkpoint.snapshot.as_slice(), kind) else {
                     *self = Restored { departed: true, damaged: true, ..Restored::blank() };
                     return;
                 };
-                let time = state.time;
-                self.generation = state.generation;
-                self.state = Some(state);
+                let time = replicated.state.time;
+                self.generation = replicated.state.generation;
+                self.replicated = Some(replicated);
                 self.fenced = false;
                 self.identity = Some(checkpoint.identity);
                 self.log = Log::after(checkpoint.slot, time);
@@ -91,16 +93,17 @@ impl Restored {
                 let identity = self.identity.take();
                 *self = Restored { identity, generation, fenced: true, ..Restored::blank() };
             }
+            Record::Bucket(_) => {}
             Record::Blank { departed } => *self = Restored { departed, ..Restored::blank() },
         }
     }
 
-    fn promise(&mut self, ballot: Ballot) {
+    fn promise(&mut self, ballot: Ballot, kind: Option<&dyn StateMachine>) {
         self.promised = self.promised.max(ballot);
         self.generation = self.generation.max(ballot.generation);
         // A founder's log begins with its own first entry, after the empty state.
-        if self.state.is_none() && self.log.trimmed() == Slot::ZERO {
-            self.state = Some(State::new());
+        if self.replicated.is_none() && self.log.trimmed() == Slot::ZERO {
+            self.replicated = Some(Replicated::new(kind));
         }
     }
 
@@ -143,13 +146,16 @@ mod tests {
 
     #[test]
     fn votes_and_promises_come_back_as_they_were() {
-        let restored = Restored::from(vec![
-            Record::Identity(identity()),
-            Record::Accepted { ballot: ballot(2), first: Slot(1), entries: vec![entry(1), entry(2)] },
-            Record::Promised(ballot(4)),
-            Record::Accepted { ballot: ballot(3), first: Slot(2), entries: vec![entry(9)] },
-            Record::Decided(Slot(1)),
-        ]);
+        let restored = Restored::from(
+            vec![
+                Record::Identity(identity()),
+                Record::Accepted { ballot: ballot(2), first: Slot(1), entries: vec![entry(1), entry(2)] },
+                Record::Promised(ballot(4)),
+                Record::Accepted { ballot: ballot(3), first: Slot(2), entries: vec![entry(9)] },
+                Record::Decided(Slot(1)),
+            ],
+            None,
+        );
         assert_eq!((restored.promised, restored.log.decided(), restored.log.last()), (ballot(4), Slot(1), Slot(2)));
         assert_eq!(restored.log.get(Slot(2)).map(|held| held.ballot), Some(ballot(3)), "the later vote");
     }
@@ -157,7 +163,7 @@ mod tests {
     #[test]
     fn a_departed_node_keeps_nothing() {
         let records = vec![Record::Identity(identity()), Record::Promised(ballot(4)), Record::Blank { departed: true }];
-        let restored = Restored::from(records);
+        let restored = Restored::from(records, None);
         assert_eq!((restored.identity, restored.promised, restored.departed), (None, Ballot::default(), true));
     }
 
@@ -165,15 +171,15 @@ mod tests {
     fn a_fenced_node_keeps_its_identity_and_no_log() {
         let generation = Generation { number: 1, by: NodeId(3) };
         let records = vec![Record::Identity(identity()), Record::Promised(ballot(4)), Record::Fenced(generation)];
-        let restored = Restored::from(records);
+        let restored = Restored::from(records, None);
         assert_eq!((restored.identity, restored.generation, restored.fenced), (Some(identity()), generation, true));
-        assert!(restored.state.is_none());
+        assert!(restored.replicated.is_none());
     }
 
     #[test]
     fn nobody_votes_from_a_checkpoint_that_cannot_be_read() {
         let damaged = checkpoint(Payload::from(&b"?"[..]));
-        let restored = Restored::from(vec![damaged, Record::Promised(ballot(9))]);
+        let restored = Restored::from(vec![damaged, Record::Promised(ballot(9))], None);
         assert_eq!((restored.identity, restored.damaged, restored.promised), (None, true, Ballot::default()));
     }
 }

@@ -1,6 +1,7 @@
 //! What can be seen of a node from outside, for people, metrics and checkers. Reading it changes nothing.
 
 use atoll_cluster::State;
+use atoll_distributor::Distributor;
 use atoll_types::{Ballot, Gauge, Generation, Government, Identity, NodeId, Slot};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct View<'a> {
     pub government: Option<(Slot, &'a Government)>,
     /// None while blank or waiting for a snapshot.
     pub state: Option<&'a State>,
+    /// Who serves which bucket; None like `state`.
+    pub distributor: Option<&'a Distributor>,
     pub counters: &'a Counters,
 }
 

@@ -157,7 +157,7 @@ impl Paxos {
         // The last government in the tail, if there is one, names everybody; else the present one does.
         let last = tail.iter().rev().find_map(|entry| match &entry.body {
             Body::Government(government) => Some(government.nodes().collect::<BTreeSet<NodeId>>()),
-            Body::Noop | Body::Edict(_) | Body::Submission(_) => None,
+            Body::Noop | Body::Edict(_) | Body::Order(_) | Body::Submission(_) => None,
         });
         let everybody = last.unwrap_or_else(|| self.government.nodes().collect());
         self.promised = ballot;

@@ -72,6 +72,93 @@ bank! {
     VoidVotesAdopted,
     /// A candidate asks for promises before its own is safe, and may ask twice with one ballot.
     BallotBeforeItsRecord,
+    // Sessions.
+    /// A session that was forgotten is taken for a new one when it comes back.
+    SessionForgottenEarly,
+    /// A write that was applied, but whose answer was too long to be kept, is taken for a new one.
+    DuplicateAnswerLost,
+    // The distributor.
+    /// A primary is changed and members are dropped before the union has settled.
+    AbdicateUnsettled,
+    /// Any member may become primary after a removal, eligible or not.
+    IneligibleUsurps,
+    /// A removal during a hand-over keeps the members that have not settled, as if they had.
+    FallsForwardUnsettled,
+    /// A bucket without an eligible copy is placed anew, empty.
+    LostRecreatedEmpty,
+    /// A copy is purged as soon as the bucket no longer names its node.
+    LastEligiblePurged,
+    /// `ready` and `settled` of an older epoch count for the present one.
+    StaleReportCounts,
+    /// A member removed while too few remain is no longer eligible.
+    BelowMinForgets,
+    /// A union commits although somebody outside of it is still eligible.
+    CommitBeforeSettledUnion,
+    /// Orders from before the last removal are taken, and so are duplicates.
+    OldOrderTaken,
+    /// The buckets of a node that was restarted keep their epoch.
+    RestartKeepsEpoch,
+    /// The upper half of a split bucket forgets a member that is eligible.
+    UpperHalfForgetsMember,
+    /// A complaint removes a member although too few remain, and takes its eligibility.
+    ComplaintBelowMin,
+    // The bucket log.
+    /// Time-to-live goes by the node's own clock.
+    ExpiryByOwnClock,
+    /// A snapshot of a bucket leaves out its sessions.
+    SnapshotWithoutSessions,
+    /// A snapshot is installed although its checksum is wrong.
+    BadSnapshotInstalled,
+    /// The upper half of a split bucket begins without the sessions.
+    SplitForgetsSessions,
+    /// A usurper keeps only the last entry of what was written and not committed.
+    UsurpKeepsLastOnly,
+    /// A backup takes writes of an older epoch until the new one has committed something.
+    FenceAfterCommit,
+    /// A read is answered without a round.
+    ReadWithoutRound,
+    /// A read is confirmed by one member only.
+    ReadOneMember,
+    /// A read does not wait for the writes before it.
+    ReadBeforeWrites,
+    /// The acknowledgement of a node that only catches up counts like a member's.
+    NonMemberAckCounts,
+    /// The primary enters a write into its session table before it is committed.
+    SessionEnteredAtWrite,
+    /// A primary drops a member that does not answer from its own set.
+    PrimaryShrinksSet,
+    /// A copy applies what is not committed.
+    UncommittedShown,
+    /// A late truncation is carried out a second time.
+    TruncatesTwice,
+    /// A member acknowledges a write before its disk has it.
+    BucketAckBeforePersist,
+    /// The primary does not count its own disk.
+    OwnDiskIgnored,
+    /// The highest epoch seen is not written down before it is acted on.
+    EpochNotPersisted,
+    /// A primary that was restarted goes on in its old epoch.
+    RestartedPrimaryGoesOn,
+    /// A write that was cut is sent again before the cutting epoch serves.
+    CutSentAgainEarly,
+    /// A suffix that the new primary lacks is kept, and comes back.
+    SuffixNotCut,
+    /// Entries commit below the least number of copies.
+    CommitBelowMin,
+    /// The halves of a bucket serve before the dividing edict.
+    HalvesServeEarly,
+    /// Requests that waited are sent on twice.
+    BacklogTwice,
+    /// A write of unknown fate is repeated although it has no session.
+    UnknownRepeated,
+    /// A request takes the new route while those before it are still on the old one.
+    LaneOvertakes,
+    /// A hop that arrives twice is carried out twice.
+    HopTakenTwice,
+    /// A full backlog drops its callers without an answer.
+    FullBacklogSilent,
+    /// A duplicate is answered with the state of now instead of its first answer.
+    DuplicateAnsweredAnew,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -1,6 +1,9 @@
 //! What stands in the cluster log.
 
-use crate::{Address, Cookie, Government, Incarnation, Level, Name, NodeId, Payload, Sequence, Slot, Time};
+use crate::{
+    Address, Cookie, Government, Incarnation, Level, Name, NodeId, Operation, Order, Payload, Report, Sequence, Slot,
+    Time,
+};
 use serde::{Deserialize, Serialize};
 
 /// One entry, with who proposed it first and when by the leader's clock. Proposed again by a later leader it stays the
@@ -20,6 +23,8 @@ pub enum Body {
     Government(Government),
     /// The leader's own word about a node or the cluster. Does nothing where it no longer fits.
     Edict(Edict),
+    /// Steps of moves of buckets, thought out by the leader. Does nothing where it no longer fits.
+    Order(Order),
     /// Anybody's, once, by (node, cookie, sequence).
     Submission(Submission),
 }
@@ -57,6 +62,8 @@ pub enum Why {
     AbsentTooLong,
     /// Came back with a version that does not understand the cluster's feature level.
     LevelTooLow,
+    /// It stopped for a while, in good order, and comes back in a new life.
+    Stopped,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,4 +112,11 @@ pub enum Request {
     Answer { barrier: Slot, answer: Payload },
     /// An operator wants the node gone for good.
     Depart { node: NodeId },
+    /// What the submitter's replicas have to tell.
+    Reports(Vec<Report>),
+    /// An operator's wish about buckets.
+    Operate(Operation),
+    /// The submitter stops for a while, in good order: it is absent from now on,
+    /// until it is there in a new life.
+    Pause,
 }

@@ -3,23 +3,33 @@
 //! Not here: any behaviour of the protocol (`atoll-paxos`, `atoll-cluster`), any bytes (`atoll-wire`).
 
 pub mod bounded;
+pub mod bucket;
+pub mod bucket_log;
 pub mod bugs;
 pub mod entry;
 pub mod government;
 pub mod ids;
+pub mod machine;
+pub mod order;
 pub mod payload;
 pub mod position;
 pub mod record;
 pub mod rng;
+pub mod session;
 pub mod time;
 
 pub use bounded::{Bounded, Gauge};
+pub use bucket::{Appointment, BucketId, Duty, Epoch, HashSlot, Mark, Offset, Position, SlotRange};
+pub use bucket_log::{BucketBody, BucketEntry, BucketRecord, BucketSnapshot};
 pub use bugs::{Bug, planted};
 pub use entry::{Body, Edict, Entry, Newcomer, Request, Submission, Why};
 pub use government::{Cause, Government};
 pub use ids::{Address, ClusterId, Cookie, Identity, Incarnation, Level, Name, NodeId};
+pub use machine::{At, Malformed, StateMachine};
+pub use order::{Operation, Order, Report, Step};
 pub use payload::Payload;
 pub use position::{Ballot, Generation, Sequence, Slot};
 pub use record::{Checkpoint, Held, JournalSeq, Record};
 pub use rng::Rng;
+pub use session::{Counter, Series, SessionId, SessionUse};
 pub use time::Time;

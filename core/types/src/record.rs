@@ -1,6 +1,6 @@
 //! What a durable node writes to its disk. The core orders it, the shell writes it, in order.
 
-use crate::{Ballot, Entry, Generation, Identity, Payload, Slot};
+use crate::{Ballot, BucketRecord, Entry, Generation, Identity, Payload, Slot};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub enum Record {
     Checkpoint(Checkpoint),
     /// A higher generation was seen: the log of the old one is void; the identity stays.
     Fenced(Generation),
+    /// Of one bucket's copy.
+    Bucket(BucketRecord),
     /// Nothing before this counts. Departed: this node has belonged to a cluster and founds no other.
     Blank {
         departed: bool,

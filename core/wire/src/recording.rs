@@ -12,14 +12,14 @@
 
 use crate::codec::{self, Unreadable};
 use crate::frame::{self, Found};
-use atoll_node::{Cluster, Config, Input, Output};
+use atoll_node::{Config, Input, Node, Output};
 use atoll_types::{Record, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: &[u8; 8] = b"ATOLLREC";
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 const PREAMBLE: usize = MAGIC.len() + 2;
 
 /// The state is digested at every so many steps: often enough to find a difference near its cause, seldom enough to
@@ -114,11 +114,11 @@ impl Recorder {
     }
 
     /// To be written after the start, and after each input: what `poll` gave, all of it.
-    pub fn outcome(&mut self, outputs: &[Output], cluster: &Cluster) -> Vec<u8> {
+    pub fn outcome(&mut self, outputs: &[Output], node: &Node) -> Vec<u8> {
         assert!(self.open, "step {} has no input", self.index);
         let outcome = Outcome {
             outputs: digest_outputs(outputs, &mut self.scratch),
-            state: self.index.is_multiple_of(STATE_EVERY).then(|| cluster.digest()),
+            state: self.index.is_multiple_of(STATE_EVERY).then(|| node.digest()),
         };
         self.open = false;
         self.index += 1;
@@ -128,9 +128,9 @@ impl Recorder {
     }
 
     /// Input and outcome at once, for a caller that does not need the input of a node's last moment.
-    pub fn step(&mut self, now: Time, input: &Input, outputs: &[Output], cluster: &Cluster) -> Vec<u8> {
+    pub fn step(&mut self, now: Time, input: &Input, outputs: &[Output], node: &Node) -> Vec<u8> {
         let mut bytes = self.input(now, input);
-        bytes.append(&mut self.outcome(outputs, cluster));
+        bytes.append(&mut self.outcome(outputs, node));
         bytes
     }
 }

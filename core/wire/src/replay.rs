@@ -6,7 +6,7 @@
 //! Not here: the format of a recording (`recording`).
 
 use crate::recording::{self, Header, Moment, Recording, RecordingError};
-use atoll_node::{Cluster, Input, Output};
+use atoll_node::{Input, Node, Output};
 use atoll_types::Time;
 use std::fmt;
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub struct Replay {
     moments: std::vec::IntoIter<Moment>,
     cut: Option<usize>,
     /// None before the first step, which starts it.
-    cluster: Option<Cluster>,
+    node: Option<Node>,
     /// Of the next step.
     index: u64,
     scratch: Vec<u8>,
@@ -83,7 +83,7 @@ impl Replay {
     /// Reads the whole recording, and so finds any damage before the first step.
     pub fn open(bytes: &[u8]) -> Result<Replay, RecordingError> {
         let Recording { header, moments, cut } = recording::read(bytes)?;
-        Ok(Replay { header, moments: moments.into_iter(), cut, cluster: None, index: 0, scratch: Vec::new() })
+        Ok(Replay { header, moments: moments.into_iter(), cut, node: None, index: 0, scratch: Vec::new() })
     }
 
     /// What the node was started with.
@@ -97,8 +97,8 @@ impl Replay {
     }
 
     /// The node as it is after the steps done so far; none before the first.
-    pub fn cluster(&self) -> Option<&Cluster> {
-        self.cluster.as_ref()
+    pub fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
     }
 
     /// The steps to come, each with its input, or none for the start. Lets a person see an input before the step that
@@ -115,13 +115,13 @@ impl Replay {
         let index = self.index;
         self.index += 1;
         let header = &self.header;
-        let cluster = self.cluster.get_or_insert_with(|| {
-            Cluster::start(header.config.clone(), header.seed, header.records.clone(), header.now)
-        });
+        let node = self
+            .node
+            .get_or_insert_with(|| Node::start(header.config.clone(), header.seed, header.records.clone(), header.now));
         if let Some(input) = &input {
-            cluster.handle(now, input.clone());
+            node.handle(now, input.clone());
         }
-        let outputs: Vec<Output> = std::iter::from_fn(|| cluster.poll()).collect();
+        let outputs: Vec<Output> = std::iter::from_fn(|| node.poll()).collect();
         let Some(outcome) = outcome else {
             return Ok(Some(Step { index, now, input, outputs, compared: false }));
         };
@@ -131,7 +131,7 @@ impl Replay {
             return Err(Box::new(Difference { index, now, input, what, outputs }));
         }
         if let Some(recorded) = outcome.state {
-            let replayed = cluster.digest();
+            let replayed = node.digest();
             if replayed != recorded {
                 let what = What::StateDiffers { recorded, replayed };
                 return Err(Box::new(Difference { index, now, input, what, outputs }));

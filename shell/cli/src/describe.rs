@@ -1,7 +1,9 @@
 //! Inputs and outputs of a node, a readable line each. For people only: no tool should parse them.
 //!
-//! Not here: messages (`describe/message.rs`), entries of the log (`describe/entry.rs`).
+//! Not here: messages (`describe/message.rs`), entries of the log (`describe/entry.rs`), what concerns buckets
+//! (`describe/bucket.rs`).
 
+mod bucket;
 mod entry;
 mod message;
 
@@ -24,6 +26,8 @@ fn input(input: &Input) -> String {
         Input::Broadcast { ticket, payload } => format!("open a barrier with {payload:?}, ticket {ticket}"),
         Input::Answer { barrier, answer } => format!("answer the barrier of slot {barrier} with {answer:?}"),
         Input::Operator { ticket, order } => format!("operator: {}, ticket {ticket}", self::order(order)),
+        Input::Reports(reports) => format!("{} reports of replicas", reports.len()),
+        Input::Request { id, request } => bucket::request(*id, request),
     }
 }
 
@@ -31,6 +35,8 @@ fn order(order: &Order) -> String {
     match order {
         Order::Depart(node) => format!("remove {node} for good"),
         Order::Recover => "go on from this copy, in a new generation".to_owned(),
+        Order::Operate(operation) => format!("{operation:?}"),
+        Order::Pause => "stop this node for a while".to_owned(),
     }
 }
 
@@ -40,6 +46,9 @@ pub(crate) fn output(output: &Output) -> String {
         Output::Persist { seq, record } => format!("write record {}: {}", seq.0, self::record(record)),
         Output::WakeAt(time) => format!("wake at {time}"),
         Output::Event(event) => format!("event: {}", self::event(event)),
+        Output::Directive(directive) => format!("to the shards: {directive:?}"),
+        Output::Answer { id, answer } => bucket::answer(*id, answer),
+        Output::Bucket(event) => format!("bucket: {}", bucket::event(event)),
     }
 }
 
@@ -64,6 +73,7 @@ fn record(record: &Record) -> String {
             )
         }
         Record::Fenced(generation) => format!("fenced by generation {generation}"),
+        Record::Bucket(record) => format!("bucket: {}", bucket::record(record)),
         Record::Blank { .. } => "blank: nothing before counts".to_owned(),
     }
 }
@@ -81,7 +91,12 @@ fn event(event: &Event) -> String {
             let answers = list(answers.iter().map(|(node, answer)| told(*node, answer)));
             format!("barrier of slot {barrier} complete at slot {slot}: {answers}")
         }
-        Event::Submitted { ticket, slot } => format!("ticket {ticket} is in the log at slot {slot}"),
+        Event::Submitted { ticket, slot, answer } if answer.is_empty() => {
+            format!("ticket {ticket} is in the log at slot {slot}")
+        }
+        Event::Submitted { ticket, slot, answer } => {
+            format!("ticket {ticket} is in the log at slot {slot}: {answer:?}")
+        }
         Event::Rejected { ticket, rejection } => format!("ticket {ticket} rejected: {}", self::rejection(*rejection)),
         Event::Unknown { ticket } => format!("ticket {ticket}: its fate is not known"),
         Event::Leading { ballot, slot } => format!("leads in {ballot}, since slot {slot}"),
@@ -104,7 +119,7 @@ fn rejection(rejection: Rejection) -> &'static str {
         Rejection::Busy => "too much is waiting already",
         Rejection::Blank => "this node belongs to no cluster yet",
         Rejection::TooLarge => "larger than an entry may be",
-        Rejection::NotPossible => "no such node, or too few voters would be left",
+        Rejection::NotPossible => "no such node or bucket, or too few voters or copies would be left",
     }
 }
 

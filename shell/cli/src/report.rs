@@ -1,6 +1,6 @@
 //! What `atoll sim` says: a line per seed, a violation, the summary.
 
-use atoll_sim::{Report, Violation};
+use atoll_sim::{Buckets, Report, Violation};
 use std::any::Any;
 use std::fmt::Write;
 use std::time::Duration;
@@ -68,6 +68,9 @@ pub(crate) fn run(run: &Run, minutes: f64, verbose: bool) -> String {
             let mut text = line(report);
             if verbose {
                 text += &format!("  {}; {} messages, {} faults\n", report.shape, report.messages, report.faults);
+                let Buckets { done, unknown, not_applied, moves, splits } = report.buckets;
+                text += &format!("  operations: {done} done, {unknown} unknown, {not_applied} not applied; ");
+                text += &format!("{moves} moves, {splits} splits\n");
             }
             if let Some(violation) = &report.violation {
                 text += &violated(violation, run.seed, minutes);
@@ -152,6 +155,7 @@ mod tests {
             decided: 812,
             messages: 9,
             faults: 3,
+            buckets: Buckets { done: 5, unknown: 1, not_applied: 2, moves: 4, splits: 1 },
             shape: "5 nodes, durable, lossy".to_owned(),
             violation,
         };
@@ -162,7 +166,9 @@ mod tests {
     fn a_seed_is_a_line() {
         assert_eq!(run(&finished(17, None), 1.0, false), "seed 17  digest 000000000000003f  decided 812  60.0 s  ok\n");
         let verbose = run(&finished(17, None), 1.0, true);
-        assert!(verbose.ends_with("\n  5 nodes, durable, lossy; 9 messages, 3 faults\n"), "{verbose}");
+        assert!(verbose.contains("\n  5 nodes, durable, lossy; 9 messages, 3 faults\n"), "{verbose}");
+        let operations = "\n  operations: 5 done, 1 unknown, 2 not applied; 4 moves, 1 splits\n";
+        assert!(verbose.ends_with(operations), "{verbose}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn on_entry(log: &Lineage, roll: &Roll, slot: Slot, entry: &Entry) ->
             let before = log.in_force(slot).map(|(_, before)| before);
             Violation::of(RULE, format!("slot {slot}: {why}; {government:?} after {before:?}"))
         }),
-        Body::Edict(_) | Body::Noop | Body::Submission(_) => Ok(()),
+        Body::Edict(_) | Body::Order(_) | Body::Noop | Body::Submission(_) => Ok(()),
     }
 }
 

@@ -35,6 +35,10 @@ impl Arriving {
 
 fn must_refuse(view: &View<'_>, envelope: &Envelope) -> Option<&'static str> {
     let me = view.identity?;
+    // What the shards say to each other they also refuse themselves, and count elsewhere.
+    if matches!(envelope.message, Message::Shard(_)) {
+        return None;
+    }
     if envelope.from.is_nobody() {
         return None; // A blank node asks; that is for everybody to answer.
     }

@@ -34,7 +34,7 @@ impl Votes {
 
     fn apply(&mut self, record: &Record) {
         match record {
-            Record::Identity(_) | Record::Blank { .. } => {}
+            Record::Identity(_) | Record::Bucket(_) | Record::Blank { .. } => {}
             Record::Promised(ballot) => self.promised = self.promised.max(*ballot),
             Record::Accepted { ballot, first, entries } => {
                 self.promised = self.promised.max(*ballot);
@@ -107,7 +107,8 @@ impl Ledger {
             | Record::Accepted { .. }
             | Record::Learned { .. }
             | Record::Decided(_)
-            | Record::Fenced(_) => {}
+            | Record::Fenced(_)
+            | Record::Bucket(_) => {}
         }
         if let Some(writer) = self.writers[host] {
             self.votes.entry(writer).or_default().apply(record);

@@ -35,7 +35,7 @@ impl Lineage {
     pub(crate) fn government_at(&self, slot: Slot) -> Option<&Government> {
         match &self.entry(slot)?.body {
             Body::Government(government) => Some(government),
-            Body::Noop | Body::Edict(_) | Body::Submission(_) => None,
+            Body::Noop | Body::Edict(_) | Body::Order(_) | Body::Submission(_) => None,
         }
     }
 

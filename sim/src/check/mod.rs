@@ -4,29 +4,40 @@
 //! The checkers see everything: they know what a host's disk holds, who is alive, and what was decided first.
 
 mod agreement;
+mod audit;
 mod barrier;
+mod bucket;
+mod callers;
 mod founding;
 mod government;
 mod identity;
 mod leader;
 mod ledger;
+mod linear;
+mod lines;
 mod logs;
+mod model;
 mod once;
+mod positions;
 mod quorum;
 mod roll;
+mod series;
 mod snapshot;
 mod trim;
 
+pub(crate) use bucket::Arriving as BucketArriving;
 pub(crate) use identity::Arriving;
 
 use crate::Violation;
+use crate::clock::Moment;
 use crate::host::Host;
 use crate::plan::host_name;
 use agreement::Agreement;
-use atoll_node::{Config, Envelope, Event, Message};
-use atoll_types::{ClusterId, Entry, Government, Record, Slot};
+use atoll_node::{BucketEvent, Config, Envelope, Event, Message};
+use atoll_types::{Body, ClusterId, Entry, Government, Record, Slot};
 use roll::{Reduced, Roll};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Checks {
@@ -42,7 +53,11 @@ pub(crate) struct Checks {
     identities: identity::Identities,
     snapshots: snapshot::Snapshots,
     foundings: founding::Foundings,
+    pub(crate) buckets: bucket::BucketChecks,
+    pub(crate) audit: audit::Audit,
     decided: u64,
+    /// Steps of orders that changed who serves a bucket.
+    pub(crate) moves: u64,
 }
 
 impl Checks {
@@ -60,7 +75,10 @@ impl Checks {
             identities: identity::Identities::new(hosts),
             snapshots: snapshot::Snapshots::default(),
             foundings: founding::Foundings::new(configs),
+            buckets: bucket::BucketChecks::new(hosts),
+            audit: audit::Audit::new(configs.first().map_or(Duration::ZERO, |config| config.timing.session_idle)),
             decided: 0,
+            moves: 0,
         }
     }
 
@@ -75,6 +93,7 @@ impl Checks {
             self.identities.on_start(&hosts[host], &view);
         }
         self.quorum.on_start(&self.ledger, host);
+        self.buckets.on_start(hosts, host, blank);
         self.barriers.begin_after(host, Slot::ZERO);
         Ok(())
     }
@@ -82,6 +101,8 @@ impl Checks {
     pub(crate) fn on_stop(&mut self, hosts: &[Host], host: usize, loses: bool) {
         self.agreement.on_stop(host, loses);
         self.once.on_stop(host);
+        self.buckets.on_stop(host, loses);
+        self.audit.callers.on_stop(host);
         if loses {
             self.identities.retire(host);
             self.ledger.forget_writer(host);
@@ -93,12 +114,18 @@ impl Checks {
     pub(crate) fn on_safe(&mut self, machine: &mut Host, host: usize, records: &[Record]) {
         for record in records {
             self.ledger.apply(host, record);
+            if let Record::Bucket(record) = record {
+                self.buckets.on_safe(host, record);
+            }
         }
         machine.kept = self.ledger.writer(host);
     }
 
     pub(crate) fn on_ordered(&mut self, hosts: &[Host], host: usize, record: &Record) -> Result<(), Violation> {
         self.quorum.on_ordered(host, record)?;
+        if let Record::Bucket(record) = record {
+            self.buckets.on_record(hosts, host, record);
+        }
         if let Record::Accepted { ballot, first, entries } = record
             && let Some(writer) = hosts[host].identity()
         {
@@ -107,7 +134,8 @@ impl Checks {
         Ok(())
     }
 
-    pub(crate) fn on_send(&mut self, host: usize, envelope: &Envelope) -> Result<(), Violation> {
+    pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
+        self.buckets.on_send(hosts, host, envelope)?;
         match &envelope.message {
             Message::Paxos(atoll_paxos::Message::Prepare(prepare)) => {
                 quorum::Quorum::on_prepare(&self.ledger, host, envelope, prepare.ballot)?;
@@ -117,13 +145,30 @@ impl Checks {
                     self.leaders.on_mark(self.logs.get(lineage), host, accept.ballot, accept.decided)?;
                 }
             }
-            Message::Paxos(_) | Message::Cluster(_) => {}
+            Message::Paxos(_) | Message::Cluster(_) | Message::Shard(_) => {}
         }
         self.identities.on_send(host, envelope)
     }
 
-    pub(crate) fn after_arrival(&mut self, hosts: &[Host], host: usize, arriving: &Arriving) -> Result<(), Violation> {
+    pub(crate) fn after_arrival(
+        &mut self,
+        hosts: &[Host],
+        host: usize,
+        (arriving, of_bucket): &(Arriving, BucketArriving),
+    ) -> Result<(), Violation> {
+        self.buckets.after_arrival(hosts, host, of_bucket)?;
         self.identities.after_arrival(hosts, host, arriving)
+    }
+
+    pub(crate) fn on_bucket_event(
+        &mut self,
+        hosts: &[Host],
+        host: usize,
+        event: &BucketEvent,
+        now: Moment,
+    ) -> Result<(), Violation> {
+        self.buckets.on_event(hosts, host, event)?;
+        self.audit.on_event(hosts, host, event, now)
     }
 
     /// Gives whether the event tells something that nobody knew.
@@ -144,7 +189,7 @@ impl Checks {
                 let reduced = Reduced { barrier: *barrier, at: *slot, answers: answers.clone() };
                 self.barriers.on_reduced(host, reduced);
             }
-            Event::Submitted { ticket, slot } => {
+            Event::Submitted { ticket, slot, .. } => {
                 let skipped = self.agreement.installed(host) == *slot;
                 self.once.on_submitted(&self.logs, lineage, host, *ticket, *slot, skipped)?;
             }
@@ -221,11 +266,17 @@ impl Checks {
         }
         self.identities.on_entry(log.cluster, log.generation, entry)?;
         roll.apply(slot, entry);
+        self.buckets.on_decided(placed.lineage, log, slot, entry)?;
+        self.audit.on_entry(entry);
+        if let Body::Order(order) = &entry.body {
+            self.moves += order.steps.len() as u64;
+        }
         self.leaders.forget_below(log.cluster, slot);
         Ok(true)
     }
 
     pub(crate) fn after_step(&mut self, hosts: &[Host], host: usize) -> Result<(), Violation> {
+        self.buckets.after_step(hosts, host)?;
         let Some(view) = hosts[host].view() else { return Ok(()) };
         if view.identity.is_none() && self.identities.is_named(host) {
             // It gave up its place without a word; the id is as gone as after a departure.

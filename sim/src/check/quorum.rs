@@ -51,7 +51,11 @@ impl Quorum {
                 *promised = *ballot;
             }
             Record::Blank { .. } => (*writer, *promised) = (None, Ballot::default()),
-            Record::Learned { .. } | Record::Decided(_) | Record::Checkpoint(_) | Record::Fenced(_) => {}
+            Record::Learned { .. }
+            | Record::Decided(_)
+            | Record::Checkpoint(_)
+            | Record::Fenced(_)
+            | Record::Bucket(_) => {}
         }
         Ok(())
     }

@@ -28,6 +28,8 @@ pub(crate) struct Listed {
     pub(crate) since: Slot,
     /// An operator wants it gone.
     ordered_out: bool,
+    /// It said that it stops: it does not come back in this life.
+    stopped: bool,
 }
 
 impl Listed {
@@ -76,6 +78,7 @@ impl Roll {
             Body::Noop => {}
             Body::Government(government) => self.on_government(slot, government),
             Body::Edict(edict) => self.on_edict(slot, edict),
+            Body::Order(_) => {}
             Body::Submission(submission) => self.on_submission(slot, submission),
         }
     }
@@ -100,6 +103,7 @@ impl Roll {
                 // Whoever the operator chose is present, even if it was on its way in or thought gone.
                 if let Some(listed) = self.members.get_mut(&government.leader()) {
                     (listed.stands, listed.since, listed.ordered_out) = (Stands::Present, slot, false);
+                    listed.stopped = false;
                 }
             }
             Cause::Elected | Cause::Seated | Cause::Rearranged => {}
@@ -108,8 +112,14 @@ impl Roll {
 
     fn list(&mut self, since: Slot, newcomer: &atoll_types::Newcomer, stands: Stands) {
         self.given.insert(newcomer.node);
-        let listed =
-            Listed { incarnation: newcomer.incarnation, level: newcomer.level, stands, since, ordered_out: false };
+        let listed = Listed {
+            incarnation: newcomer.incarnation,
+            level: newcomer.level,
+            stands,
+            since,
+            ordered_out: false,
+            stopped: false,
+        };
         self.members.insert(newcomer.node, listed);
     }
 
@@ -151,6 +161,7 @@ impl Roll {
                 if let Some(listed) = self.members.get_mut(node)
                     && listed.incarnation == *incarnation
                     && listed.stands == Stands::Absent
+                    && !listed.stopped
                     && listed.level >= self.level
                 {
                     listed.since = slot;
@@ -162,6 +173,7 @@ impl Roll {
                     && listed.incarnation.life < incarnation.life
                 {
                     listed.incarnation = *incarnation;
+                    listed.stopped = false;
                     listed.level = *level;
                     if *level < self.level {
                         self.absent(slot, *node);
@@ -214,6 +226,14 @@ impl Roll {
                     open.answers.insert(*node, answer.clone());
                 }
                 self.reduce(slot);
+            }
+            Request::Reports(_) | Request::Operate(_) => {}
+            Request::Pause => {
+                let was_active = self.members.get(node).is_some_and(Listed::is_active);
+                self.absent(slot, *node);
+                if let Some(listed) = self.members.get_mut(node).filter(|_| was_active) {
+                    listed.stopped = true;
+                }
             }
             Request::Depart { node } => self.order_departure(*node),
         }

@@ -1,5 +1,6 @@
 //! Messages in words: what one node says to another, as a sentence.
 
+use crate::scenario::bucket_words;
 use crate::scenario::words::{Words, text};
 use atoll_cluster::message as cluster;
 use atoll_node::{Envelope, Message};
@@ -8,6 +9,7 @@ use atoll_types::ClusterId;
 
 /// The one word that names a kind of message in commands.
 pub(super) fn kind(message: &Message) -> &'static str {
+    use atoll_node::shard::message::ShardMessage as Shard;
     use cluster::Message as Cluster;
     use paxos::Message as Paxos;
     match message {
@@ -33,6 +35,10 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Cluster(Cluster::Pong(_)) => "pong",
         Message::Cluster(Cluster::Submit(_)) => "submit",
         Message::Cluster(Cluster::Departed(_)) => "departed",
+        // A frame is named by what it begins with.
+        Message::Shard(Shard::Replicas(messages)) => messages.first().map_or("replicas", bucket_words::kind),
+        Message::Shard(Shard::Hop(_)) => "hop",
+        Message::Shard(Shard::Hopped(_)) => "hopped",
     }
 }
 
@@ -41,6 +47,7 @@ impl Words<'_> {
         match &envelope.message {
             Message::Paxos(message) => self.of_paxos(message),
             Message::Cluster(message) => self.of_cluster(message, piece as u64),
+            Message::Shard(message) => self.of_shard(message),
         }
     }
 
@@ -142,6 +149,9 @@ impl Words<'_> {
                         format!("answer {} to barrier {barrier}", text(answer))
                     }
                     atoll_types::Request::Depart { node } => format!("{} is to depart", self.node(*node)),
+                    atoll_types::Request::Reports(reports) => self.reports(reports),
+                    atoll_types::Request::Operate(operation) => self.operation(operation),
+                    atoll_types::Request::Pause => "I stop for a while".to_owned(),
                 };
                 format!("submission {number} of {node}: {what}")
             }

@@ -50,6 +50,7 @@ impl Stage {
                     &std::iter::once(founder.as_str()).chain(options.iter().copied()).collect::<Vec<_>>(),
                 )?;
             }
+            ["cluster", "of", rest @ ..] if rest.contains(&"with") => self.place(rest)?,
             ["cluster", "of", names @ .., "durable"] => self.grow(names, &["durable"])?,
             ["cluster", "of", names @ ..] => self.grow(names, &[])?,
             ["start" | "restart", name, options @ ..] => self.begin(name, options)?,
@@ -117,6 +118,8 @@ impl Stage {
             ["submit", ..] | ["fill", ..] | ["broadcast", ..] | ["answer", ..] | ["depart", ..] | ["recover", ..] => {
                 self.ask_of(&words)?
             }
+            ["put" | "count" | "get" | "stale", ..] => self.ask_bucket(&words)?,
+            ["drain" | "undrain" | "hand" | "split" | "rebalance" | "revive" | "stop", ..] => self.operate(&words)?,
             [..] => return Err("no such command".to_owned()),
         }
         Ok(())
@@ -180,7 +183,7 @@ impl Stage {
         Ok(())
     }
 
-    fn ticket(&mut self, what: String) -> u64 {
+    pub(super) fn ticket(&mut self, what: String) -> u64 {
         self.tickets.push(what);
         self.tickets.len() as u64 - 1
     }
@@ -210,6 +213,36 @@ impl Stage {
         self.show(&["government"])
     }
 
+    /// A cluster that has been there for a while, with its buckets placed. The first node, which leads, weighs little,
+    /// so that it has buckets only where others are too few: what happens to a bucket is then no matter of elections.
+    /// `light=3` is for the first three. Who arrives first is by lot: transcripts choose a `seed` by which all
+    /// arrive in the order of their names.
+    fn place(&mut self, words: &[&str]) -> Result<(), String> {
+        let at = words.iter().position(|word| *word == "with").ok_or("with how many buckets?")?;
+        let (names, [_with, buckets, "bucket" | "buckets", options @ ..]) = words.split_at(at) else {
+            return Err("with how many buckets?".to_owned());
+        };
+        let (founders, buckets) = (format!("bootstrap={}", names.join(",")), format!("buckets={buckets}"));
+        let light = options.iter().find_map(|option| option.strip_prefix("light="));
+        let light = light.map_or(Ok(1), number)? as usize;
+        self.teller.muted = true;
+        for (index, name) in names.iter().enumerate() {
+            let weight = if index < light { "weight=1" } else { "weight=100" };
+            let mut all = vec![founders.as_str(), buckets.as_str(), weight];
+            all.extend(options.iter().filter(|option| !option.starts_with("light=")));
+            self.begin(name, &all)?;
+        }
+        self.wait_for(&["healthy"], 30_000 * MILLISECOND)?;
+        self.wait_for(&["quiet"], 30_000 * MILLISECOND)?;
+        // Nobody would hear that it was waited for in vain.
+        if !self.is_quiet() {
+            return Err("its buckets do not come to rest".to_owned());
+        }
+        self.run_until(self.now + 200 * MILLISECOND);
+        self.teller.muted = false;
+        self.show(&["table"])
+    }
+
     /// Delivers a copy of a message that was sent on this link, perhaps to somebody else.
     fn again(&mut self, which: &str, kind: &str, from: &str, to: &str, at: &str) -> Result<(), String> {
         let (from, to, at) = (self.known(from)?, self.known(to)?, self.known(at)?);
@@ -233,6 +266,10 @@ impl Stage {
             "chunk_bytes" => self.limits.chunk_bytes = count(value)?,
             "fan_out" => self.limits.fan_out = count(value)?,
             "entry_bytes" => self.limits.entry_bytes = count(value)?,
+            "backlog" => self.limits.backlog = count(value)?,
+            "piece_bytes" => self.limits.piece_bytes = count(value)?,
+            "session_idle" => self.timing.session_idle = Duration::from_micros(duration(value)?),
+            "request" => self.timing.request = Duration::from_micros(duration(value)?),
             "depart_after" => self.timing.depart_after = Duration::from_micros(duration(value)?),
             "arrival" => self.timing.arrival = Duration::from_micros(duration(value)?),
             "silence" => self.timing.silence = Duration::from_micros(duration(value)?),
@@ -256,6 +293,10 @@ impl Stage {
                     bootstrap: Vec::new(),
                     durable: false,
                     level: Level(1),
+                    buckets: 0,
+                    copies: 3,
+                    shards: 1,
+                    watched: true,
                     timing: self.timing.clone(),
                     limits: self.limits.clone(),
                 };
@@ -274,6 +315,9 @@ impl Stage {
                 }
                 Some(("join", names)) => joins = Some(list(names)),
                 Some(("level", level)) => config.level = Level(number(level)? as u16),
+                Some(("buckets", buckets)) => config.buckets = number(buckets)? as u16,
+                Some(("copies", copies)) => config.copies = number(copies)? as u8,
+                Some(("weight", weight)) => config.weight = number(weight)? as u32,
                 Some(("name", name)) => config.name = name.into(),
                 None if *option == "durable" => config.durable = true,
                 Some(_) | None => return Err(format!("no such option: {option}")),

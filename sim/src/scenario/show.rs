@@ -23,7 +23,12 @@ impl Stage {
 
     pub(super) fn show(&mut self, what: &[&str]) -> Result<(), String> {
         match what {
+            ["messages", "only", kinds @ ..] => {
+                self.teller.messages = true;
+                self.teller.kinds = kinds.iter().map(|&kind| kind.to_owned()).collect();
+            }
             ["messages", "on"] => {
+                self.teller.kinds.clear();
                 (self.teller.messages, self.teller.health) = (true, false);
                 self.teller.only.clear();
             }
@@ -53,6 +58,22 @@ impl Stage {
             ["government", "on", name] => {
                 let host = self.known(name)?;
                 self.show_government(host)?;
+            }
+            ["entries", "on"] => self.teller.entries = true,
+            ["entries", "off"] => self.teller.entries = false,
+            ["table"] => {
+                let host = self.best_informed().ok_or("nobody knows a cluster")?;
+                self.show_table(host);
+            }
+            ["table", "on", name] => {
+                let host = self.known(name)?;
+                self.show_table(host);
+            }
+            ["copies"] => self.show_copies(),
+            ["alarms"] => self.show_alarms()?,
+            ["backlog", name] => {
+                let host = self.known(name)?;
+                self.show_backlog(host);
             }
             ["nodes"] => (0..self.hosts.len()).for_each(|host| self.show_node(host)),
             ["logs"] => (0..self.hosts.len()).for_each(|host| self.show_log(host)),
@@ -214,7 +235,7 @@ impl Stage {
             [name, standing @ ("present" | "absent" | "arriving" | "leaving" | "departed")] => {
                 self.standing(name) == Some(standing)
             }
-            [..] => return Err("no such condition".to_owned()),
+            [..] => self.bucket_holds(condition)?.ok_or("no such condition")?,
         })
     }
 
@@ -252,7 +273,7 @@ impl Stage {
             3 | 4 => 3,
             _more => 5,
         };
-        running.map(atoll_node::Cluster::view).all(well) && government.voter_count() == wanted
+        running.map(atoll_node::Node::view).all(well) && government.voter_count() == wanted
     }
 }
 

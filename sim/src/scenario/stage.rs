@@ -3,11 +3,14 @@
 //! Messages go through the wire codec and take a millisecond, records take one to be safe; both can be changed by a
 //! command. What happens at the same moment happens in the order in which it was caused.
 
+use crate::scenario::bucket_words;
+use crate::scenario::buckets::Callers;
 use crate::scenario::letters;
 use crate::scenario::names::Names;
 use crate::scenario::teller::Teller;
 use crate::scenario::words::{self, Words};
-use atoll_node::{Cluster, Config, Envelope, Event, Input, Limits, Output, Timing, View};
+use atoll_node::shard::message::ShardMessage;
+use atoll_node::{Config, Envelope, Event, Input, Limits, Message, Node, Output, Timing, View};
 use atoll_types::{
     Body, ClusterId, Cookie, Entry, JournalSeq, NodeId, Payload, Record, Request, Sequence, Slot, Submission, Time,
 };
@@ -25,7 +28,7 @@ const NOTICED: u64 = 5 * MILLISECOND;
 pub(super) struct Host {
     pub(super) name: String,
     pub(super) config: Config,
-    pub(super) core: Option<Cluster>,
+    pub(super) core: Option<Node>,
     pub(super) paused: bool,
     /// Down without a sign: nobody is told that nobody listens.
     pub(super) unplugged: bool,
@@ -94,6 +97,7 @@ pub(super) struct Stage {
     pub(super) seed: u64,
     /// What stands behind each ticket.
     pub(super) tickets: Vec<String>,
+    pub(super) callers: Callers,
     /// Entries told as decided, whoever told them first.
     told: BTreeMap<(ClusterId, Slot), Vec<Arc<Entry>>>,
     /// Submissions that took effect, other than users' entries.
@@ -125,6 +129,7 @@ impl Stage {
             limits: Limits::default(),
             seed: 1,
             tickets: Vec::new(),
+            callers: Callers::default(),
             told: BTreeMap::new(),
             taken: BTreeSet::new(),
             filled: Vec::new(),
@@ -132,7 +137,7 @@ impl Stage {
         }
     }
 
-    fn time(&self) -> Time {
+    pub(super) fn time(&self) -> Time {
         Time(DAWN + self.now)
     }
 
@@ -167,7 +172,7 @@ impl Stage {
         machine.life += 1;
         let seed = seed * 1_000_000 + host as u64 * 1_000 + u64::from(machine.life);
         let records = if machine.config.durable { machine.safe.clone() } else { Vec::new() };
-        machine.core = Some(Cluster::start(machine.config.clone(), seed, records, now));
+        machine.core = Some(Node::start(machine.config.clone(), seed, records, now));
         (machine.wake, machine.paused, machine.unplugged) = (now, false, false);
         self.drain(host);
     }
@@ -267,11 +272,12 @@ impl Stage {
         let (one, other) = (self.hosts[from].name.clone(), self.hosts[to].name.clone());
         let wanted = self.teller.wants((from, &one), (to, &other), &envelope) || told;
         if wanted {
-            let line = self.letter(from, to, &envelope);
-            match (cut, gone) {
-                (true, _) => self.teller.say_once(self.now, &format!("{line} (lost)")),
-                (false, true) => self.teller.say_once(self.now, &format!("{line} (nobody there)")),
-                (false, false) => self.teller.say(self.now, &line),
+            for line in self.letters(from, to, &envelope) {
+                match (cut, gone) {
+                    (true, _) => self.teller.say_once(self.now, &format!("{line} (lost)")),
+                    (false, true) => self.teller.say_once(self.now, &format!("{line} (nobody there)")),
+                    (false, false) => self.teller.say(self.now, &line),
+                }
             }
         }
         if cut {
@@ -296,6 +302,23 @@ impl Stage {
         self.telling = true;
         self.step(at, Input::Message { from: address, envelope });
         self.telling = false;
+    }
+
+    /// What replicas say to each other shares a frame, and is told one by one.
+    fn letters(&self, from: usize, to: usize, envelope: &Envelope) -> Vec<String> {
+        let words = Words { names: &self.names, cluster: envelope.cluster };
+        let (one, other) = (&self.hosts[from].name, &self.hosts[to].name);
+        match &envelope.message {
+            Message::Shard(ShardMessage::Replicas(messages)) => {
+                let wanted = messages.iter().filter(|message| self.teller.wants_kind(bucket_words::kind(message)));
+                wanted.map(|message| format!("{one} -> {other}  {}", words.of_replica(message))).collect()
+            }
+            message @ Message::Shard(ShardMessage::Hop(_) | ShardMessage::Hopped(_)) => {
+                let wanted = self.teller.wants_kind(letters::kind(message));
+                wanted.then(|| self.letter(from, to, envelope)).into_iter().collect()
+            }
+            Message::Paxos(_) | Message::Cluster(_) => vec![self.letter(from, to, envelope)],
+        }
     }
 
     fn letter(&self, from: usize, to: usize, envelope: &Envelope) -> String {
@@ -361,7 +384,13 @@ impl Stage {
                     entries.iter().for_each(|entry| self.names.learn(cluster, entry));
                 }
                 Output::Event(Event::Decided { entry, .. }) => self.names.learn(cluster, entry),
-                Output::Persist { .. } | Output::Event(_) | Output::Send { .. } | Output::WakeAt(_) => {}
+                Output::Persist { .. }
+                | Output::Event(_)
+                | Output::Send { .. }
+                | Output::WakeAt(_)
+                | Output::Directive(_)
+                | Output::Answer { .. }
+                | Output::Bucket(_) => {}
             }
         }
     }
@@ -372,6 +401,10 @@ impl Stage {
             Output::Persist { seq, record } => self.hosts[host].ordered.push((*seq, record.clone())),
             Output::WakeAt(time) => self.hosts[host].wake = *time,
             Output::Event(event) => self.tell(host, event, all),
+            Output::Answer { id, answer } => self.tell_answer(host, *id, answer),
+            Output::Bucket(event) => self.tell_bucket(host, event),
+            // Of no concern outside of a node.
+            Output::Directive(_) => {}
         }
     }
 
@@ -390,8 +423,13 @@ impl Stage {
         self.hosts.iter().position(|host| host.name == name)
     }
 
+    /// The cluster this host was last seen in.
+    pub(super) fn cluster_of(&self, host: usize) -> ClusterId {
+        self.hosts[host].cluster
+    }
+
     pub(super) fn view(&self, host: usize) -> Option<View<'_>> {
-        self.hosts[host].core.as_ref().map(Cluster::view)
+        self.hosts[host].core.as_ref().map(Node::view)
     }
 
     fn tell(&mut self, host: usize, event: &Event, all: &[Output]) {
@@ -400,7 +438,7 @@ impl Stage {
         let words = Words { names: &self.names, cluster: self.hosts[host].cluster };
         match event {
             Event::Decided { slot, entry } => self.tell_decided(host, *slot, entry, all),
-            Event::Submitted { ticket: number, slot } => {
+            Event::Submitted { ticket: number, slot, .. } => {
                 let what = ticket(number);
                 if !what.starts_with(FILL) {
                     self.teller.say(self.now, &format!("{name}  hears that its {what} is in the log at {slot}"));

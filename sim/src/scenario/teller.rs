@@ -17,6 +17,10 @@ pub(super) struct Teller {
     pub(super) messages: bool,
     /// Only messages from or to these hosts; empty for all.
     pub(super) only: Vec<String>,
+    /// Only messages of these kinds; empty for all.
+    pub(super) kinds: Vec<String>,
+    /// Entries of buckets, as they are committed and applied.
+    pub(super) entries: bool,
     /// Also the questions and answers about health.
     pub(super) health: bool,
     pub(super) times: bool,
@@ -63,7 +67,13 @@ impl Teller {
     pub(super) fn wants(&mut self, from: (usize, &str), to: (usize, &str), envelope: &Envelope) -> bool {
         let fresh = self.is_news((from.0, to.0), &envelope.message);
         let chosen = |name: &str| self.only.iter().any(|only| only == name);
-        self.messages && fresh && (self.only.is_empty() || chosen(from.1) || chosen(to.1))
+        let kind = letters::kind(&envelope.message);
+        let wanted = self.wants_kind(kind) || matches!(envelope.message, Message::Shard(_));
+        self.messages && fresh && wanted && (self.only.is_empty() || chosen(from.1) || chosen(to.1))
+    }
+
+    pub(super) fn wants_kind(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind)
     }
 
     /// A heartbeat says nothing new.
@@ -107,7 +117,8 @@ impl Teller {
                 | Cluster::Submit(_)
                 | Cluster::Departed(_)
                 | Cluster::Refused(_),
-            ) => true,
+            )
+            | Message::Shard(_) => true,
         }
     }
 }

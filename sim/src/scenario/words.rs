@@ -23,7 +23,7 @@ impl Words<'_> {
         self.names.node(self.cluster, node)
     }
 
-    fn nodes(&self, nodes: &[atoll_types::NodeId]) -> String {
+    pub(super) fn nodes(&self, nodes: &[atoll_types::NodeId]) -> String {
         self.names.nodes(self.cluster, nodes.iter().copied())
     }
 
@@ -34,6 +34,7 @@ impl Words<'_> {
                 format!("government {} ({})", self.seats(government), self.cause(&government.cause))
             }
             Body::Edict(edict) => self.edict(edict),
+            Body::Order(order) => self.order(order),
             Body::Submission(submission) => {
                 let node = self.node(submission.node);
                 match &submission.request {
@@ -44,6 +45,9 @@ impl Words<'_> {
                         format!("answer {} of {node} to barrier {barrier}", text(answer))
                     }
                     Request::Depart { node: leaving } => format!("{} is to depart, says {node}", self.node(*leaving)),
+                    Request::Reports(reports) => format!("{node} reports: {}", self.reports(reports)),
+                    Request::Operate(operation) => format!("{}, says {node}", self.operation(operation)),
+                    Request::Pause => format!("{node} stops for a while"),
                 }
             }
         }
@@ -143,6 +147,7 @@ pub(super) fn why(why: Why) -> &'static str {
         Why::Unreachable => "never reached",
         Why::AbsentTooLong => "absent for too long",
         Why::LevelTooLow => "its version is too old",
+        Why::Stopped => "it stopped in good order",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules about the crates: which may depend on which, and that all of them have the same lints.
 //!
 //! ```text
-//! atoll (cli) ──▶ sim ──▶ wire ──▶ node ──▶ paxos, cluster ──▶ types
+//! atoll (cli) ──▶ sim ──▶ wire ──▶ node ──▶ paxos, cluster, distributor, replica, kv, stream ──▶ types
 //! ```
 //!
 //! A crate may use any crate of a lower layer, never one of its own layer or above.
@@ -12,7 +12,7 @@ use super::source::numbered;
 /// From the lowest up. The crates of one layer are siblings, and do not know each other.
 const LAYERS: &[&[&str]] = &[
     &["atoll-types"],
-    &["atoll-paxos", "atoll-cluster"],
+    &["atoll-paxos", "atoll-cluster", "atoll-distributor", "atoll-replica", "atoll-kv", "atoll-stream"],
     &["atoll-node"],
     &["atoll-wire"],
     &["atoll-sim"],
@@ -128,7 +128,8 @@ fn check_one(manifest: &Manifest) -> Vec<Complaint> {
     complaints
 }
 
-const DIRECTION: &str = "dependencies go atoll → sim → wire → node → {paxos, cluster} → types";
+const DIRECTION: &str =
+    "dependencies go atoll → sim → wire → node → {paxos, cluster, distributor, replica, kv, stream} → types";
 
 fn is_runtime(dependency: &str) -> bool {
     NOT_IN_THE_CORE.contains(&dependency) || dependency.starts_with("tokio-")

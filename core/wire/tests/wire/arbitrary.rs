@@ -1,7 +1,7 @@
 //! No decoder panics, whatever it is given.
 
 use crate::samples;
-use atoll_node::Cluster;
+use atoll_node::Node;
 use atoll_types::{JournalSeq, Time};
 use atoll_wire::{Recorder, Replay, message, record};
 use proptest::collection::vec;
@@ -63,10 +63,10 @@ fn journal() -> Vec<u8> {
 /// A recording to be read, not to be replayed.
 fn recording() -> Vec<u8> {
     let (mut recorder, mut bytes) = Recorder::new(&samples::config(), 1, &samples::records(), Time(1));
-    let cluster = Cluster::start(samples::config(), 1, vec![], Time(1));
-    bytes.extend(recorder.outcome(&[], &cluster));
+    let node = Node::start(samples::config(), 1, vec![], Time(1));
+    bytes.extend(recorder.outcome(&[], &node));
     for input in samples::inputs() {
-        bytes.extend(recorder.step(Time(2), &input, &[], &cluster));
+        bytes.extend(recorder.step(Time(2), &input, &[], &node));
     }
     bytes
 }

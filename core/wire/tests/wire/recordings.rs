@@ -1,7 +1,7 @@
 //! Recordings: of a real node, replayed, cut, damaged and falsified.
 
 use crate::samples;
-use atoll_node::{Cluster, Event, Input, Output};
+use atoll_node::{Event, Input, Node, Output};
 use atoll_types::{JournalSeq, Payload, Time};
 use atoll_wire::{Recorder, RecordingError, Replay, ReplayError, What};
 use std::time::Duration;
@@ -11,7 +11,7 @@ const SEED: u64 = 11;
 
 /// A lone node, its recorder, and the answers that its outputs call for.
 struct Scene {
-    cluster: Cluster,
+    node: Node,
     recorder: Recorder,
     bytes: Vec<u8>,
     /// Where each step's frames end.
@@ -24,20 +24,20 @@ struct Scene {
     served: usize,
 }
 
-fn drain(cluster: &mut Cluster) -> Vec<Output> {
-    std::iter::from_fn(|| cluster.poll()).collect()
+fn drain(node: &mut Node) -> Vec<Output> {
+    std::iter::from_fn(|| node.poll()).collect()
 }
 
 impl Scene {
     fn start() -> Scene {
         let config = samples::config();
         let (mut recorder, mut bytes) = Recorder::new(&config, SEED, &[], START);
-        let mut cluster = Cluster::start(config, SEED, vec![], START);
-        let outputs = drain(&mut cluster);
-        bytes.extend(recorder.outcome(&outputs, &cluster));
+        let mut node = Node::start(config, SEED, vec![], START);
+        let outputs = drain(&mut node);
+        bytes.extend(recorder.outcome(&outputs, &node));
         let ends = vec![bytes.len()];
         let mut scene =
-            Scene { cluster, recorder, bytes, ends, persisted: JournalSeq(0), now: START, outputs: vec![], served: 0 };
+            Scene { node, recorder, bytes, ends, persisted: JournalSeq(0), now: START, outputs: vec![], served: 0 };
         scene.look_at(outputs);
         scene
     }
@@ -47,7 +47,12 @@ impl Scene {
             match output {
                 Output::Persist { seq, .. } => self.persisted = *seq,
                 Output::Event(Event::Submitted { .. }) => self.served += 1,
-                Output::Event(_) | Output::Send { .. } | Output::WakeAt(_) => {}
+                Output::Event(_)
+                | Output::Send { .. }
+                | Output::WakeAt(_)
+                | Output::Directive(_)
+                | Output::Answer { .. }
+                | Output::Bucket(_) => {}
             }
         }
         self.outputs = outputs;
@@ -55,9 +60,9 @@ impl Scene {
 
     fn handle(&mut self, input: &Input) {
         self.now = self.now + Duration::from_millis(20);
-        self.cluster.handle(self.now, input.clone());
-        let outputs = drain(&mut self.cluster);
-        let frames = self.recorder.step(self.now, input, &outputs, &self.cluster);
+        self.node.handle(self.now, input.clone());
+        let outputs = drain(&mut self.node);
+        let frames = self.recorder.step(self.now, input, &outputs, &self.node);
         self.bytes.extend(frames);
         self.ends.push(self.bytes.len());
         self.look_at(outputs);
@@ -89,7 +94,7 @@ fn each_step_tells_what_came_of_it() {
     let mut replay = Replay::open(&scene.bytes).unwrap();
     assert_eq!((replay.header().seed, replay.header().now), (SEED, START));
     assert_eq!(replay.ahead().next(), Some((START, None)));
-    assert!(replay.cluster().is_none());
+    assert!(replay.node().is_none());
     let start = replay.step().unwrap().unwrap();
     assert_eq!((start.index, start.now, start.input, start.compared), (0, START, None, true));
     let mut last = None;
@@ -99,7 +104,7 @@ fn each_step_tells_what_came_of_it() {
     let last = last.unwrap();
     assert_eq!((last.index, last.now, last.outputs), (6, scene.now, scene.outputs));
     assert!(matches!(last.input, Some(Input::Submit { ticket: 1, .. })));
-    assert_eq!(replay.cluster().unwrap().digest(), scene.cluster.digest());
+    assert_eq!(replay.node().unwrap().digest(), scene.node.digest());
     assert_eq!((replay.step(), replay.ahead().count()), (Ok(None), 0));
 }
 
@@ -107,10 +112,10 @@ fn each_step_tells_what_came_of_it() {
 fn every_kind_of_input_is_recorded() {
     let inputs = samples::inputs();
     let (mut recorder, mut bytes) = Recorder::new(&samples::config(), SEED, &samples::records(), START);
-    let cluster = Cluster::start(samples::config(), SEED, vec![], START);
-    bytes.extend(recorder.outcome(&[], &cluster));
+    let node = Node::start(samples::config(), SEED, vec![], START);
+    bytes.extend(recorder.outcome(&[], &node));
     for input in &inputs {
-        bytes.extend(recorder.step(START, input, &[], &cluster));
+        bytes.extend(recorder.step(START, input, &[], &node));
     }
     // Read, and not replayed: a lone node has no business with most of these.
     let replay = Replay::open(&bytes).unwrap();
@@ -187,11 +192,11 @@ fn outputs_that_differ_are_found_at_their_step() {
     scene.live(1);
     // What was recorded has one output more than the node gives.
     let now = scene.now + Duration::from_secs(1);
-    scene.cluster.handle(now, Input::Wake);
-    let outputs = drain(&mut scene.cluster);
+    scene.node.handle(now, Input::Wake);
+    let outputs = drain(&mut scene.node);
     let mut recorded = outputs.clone();
     recorded.push(Output::WakeAt(Time::NEVER));
-    scene.bytes.extend(scene.recorder.step(now, &Input::Wake, &recorded, &scene.cluster));
+    scene.bytes.extend(scene.recorder.step(now, &Input::Wake, &recorded, &scene.node));
     let Err(ReplayError::Difference(difference)) = Replay::run(&scene.bytes) else {
         panic!("the difference was not seen");
     };
@@ -205,23 +210,23 @@ fn outputs_that_differ_are_found_at_their_step() {
 fn the_order_of_outputs_counts() {
     let (mut recorder, _) = Recorder::new(&samples::config(), SEED, &[], START);
     let (mut other, _) = Recorder::new(&samples::config(), SEED, &[], START);
-    let cluster = Cluster::start(samples::config(), SEED, vec![], START);
+    let node = Node::start(samples::config(), SEED, vec![], START);
     let outputs = [1, 2, 3].map(|time| Output::WakeAt(Time(time)));
     let reordered = [2, 1, 3].map(|time| Output::WakeAt(Time(time)));
-    assert_ne!(recorder.outcome(&outputs, &cluster), other.outcome(&reordered, &cluster));
+    assert_ne!(recorder.outcome(&outputs, &node), other.outcome(&reordered, &node));
 }
 
 #[test]
 fn a_state_that_differs_is_found_where_it_is_digested() {
     let config = samples::config();
     let (mut recorder, mut bytes) = Recorder::new(&config, SEED, &[], START);
-    let mut cluster = Cluster::start(config, SEED, vec![], START);
-    let outputs = drain(&mut cluster);
+    let mut node = Node::start(config, SEED, vec![], START);
+    let outputs = drain(&mut node);
     // The state of a node that was told more stands in for one that went wrong without a sign.
     let mut other = Scene::start();
     other.live(20);
-    assert_ne!(other.cluster.digest(), cluster.digest());
-    bytes.extend(recorder.outcome(&outputs, &other.cluster));
+    assert_ne!(other.node.digest(), node.digest());
+    bytes.extend(recorder.outcome(&outputs, &other.node));
     let difference = Replay::open(&bytes).unwrap().step().unwrap_err();
     assert_eq!(difference.index, 0);
     assert!(matches!(difference.what, What::StateDiffers { .. }));

@@ -1,11 +1,14 @@
 //! One of everything that is ever encoded. A new variant belongs here as well.
 
+use crate::bucket_samples;
 use atoll_cluster::message as cluster;
+use atoll_node::shard::door::RequestId;
 use atoll_node::{Config, Envelope, Input, Limits, Message, Order, Timing};
 use atoll_paxos::message as paxos;
 use atoll_types::{
-    Address, Ballot, Body, Cause, Checkpoint, ClusterId, Cookie, Edict, Entry, Generation, Government, Held, Identity,
-    Incarnation, JournalSeq, Level, Newcomer, NodeId, Payload, Record, Request, Sequence, Slot, Submission, Time, Why,
+    Address, Ballot, Body, BucketId, Cause, Checkpoint, ClusterId, Cookie, Edict, Entry, Epoch, Generation, Government,
+    Held, Identity, Incarnation, JournalSeq, Level, Newcomer, NodeId, Operation, Payload, Record, Report, Request,
+    Sequence, Slot, Step, Submission, Time, Why,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +41,34 @@ pub(crate) fn government(cause: Cause) -> Government {
     }
 }
 
+fn epoch() -> Epoch {
+    Epoch { generation: GENERATION, slot: Slot(8) }
+}
+
+fn reports() -> Vec<Report> {
+    let (bucket, epoch, node) = (BucketId(16_383), epoch(), NodeId(2));
+    vec![
+        Report::Ready { bucket, epoch, node },
+        Report::Settled { bucket, epoch },
+        Report::Divided { bucket, epoch },
+        Report::Complain { bucket, epoch, about: node },
+        Report::Damaged { bucket },
+    ]
+}
+
+fn steps() -> Vec<Step> {
+    let (bucket, epoch) = (BucketId(256), epoch());
+    vec![
+        Step::Place { buckets: 64, copies: 3, min_copies: 2 },
+        Step::Expand { bucket, epoch, add: vec![NodeId(3)] },
+        Step::Unite { bucket, epoch },
+        Step::Abandon { bucket, epoch, drop: vec![NodeId(3)] },
+        Step::Abdicate { bucket, epoch, to: NodeId(2) },
+        Step::Contract { bucket, epoch, drop: vec![NodeId(1)] },
+        Step::Split { bucket, epoch },
+    ]
+}
+
 fn submission(request: Request) -> Submission {
     Submission { node: NodeId(1), cookie: Cookie(9), sequence: Sequence(5), floor: Sequence(3), request }
 }
@@ -65,10 +96,14 @@ pub(crate) fn entries() -> Vec<Arc<Entry>> {
         Request::Broadcast(Payload::default()),
         Request::Answer { barrier: Slot(4), answer: payload },
         Request::Depart { node: NodeId(2) },
+        Request::Reports(reports()),
+        Request::Operate(Operation::Revive { bucket: BucketId(4), from: Some(NodeId(2)) }),
+        Request::Pause,
     ];
     let bodies = std::iter::once(Body::Noop)
         .chain(causes.map(|cause| Body::Government(government(cause))))
         .chain(edicts.map(Body::Edict))
+        .chain([Body::Order(atoll_types::Order { number: 3, removal: Slot(2), steps: steps() })])
         .chain(requests.map(|request| Body::Submission(submission(request))));
     bodies.map(|body| Arc::new(Entry { time: Time(1_000_000), leader: NodeId(1), body })).collect()
 }
@@ -172,7 +207,8 @@ pub(crate) fn envelopes() -> Vec<Envelope> {
     };
     let paxos = paxos_messages().into_iter().map(Message::Paxos);
     let cluster = cluster_messages().into_iter().map(Message::Cluster);
-    paxos.chain(cluster).map(envelope).collect()
+    let shard = bucket_samples::messages().into_iter().map(Message::Shard);
+    paxos.chain(cluster).chain(shard).map(envelope).collect()
 }
 
 pub(crate) fn records() -> Vec<Record> {
@@ -194,6 +230,9 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Fenced(GENERATION),
         Record::Blank { departed: true },
     ]
+    .into_iter()
+    .chain(bucket_samples::records().into_iter().map(Record::Bucket))
+    .collect()
 }
 
 pub(crate) fn inputs() -> Vec<Input> {
@@ -206,7 +245,12 @@ pub(crate) fn inputs() -> Vec<Input> {
         Input::Answer { barrier: Slot(2), answer: Payload::default() },
         Input::Operator { ticket: 3, order: Order::Depart(NodeId(9)) },
         Input::Operator { ticket: 4, order: Order::Recover },
+        Input::Operator { ticket: 5, order: Order::Operate(Operation::Split { bucket: None }) },
+        Input::Operator { ticket: 6, order: Order::Pause },
+        Input::Reports(reports()),
     ];
+    let ids = (1..).map(RequestId);
+    inputs.extend(ids.zip(bucket_samples::requests()).map(|(id, request)| Input::Request { id, request }));
     inputs.extend(envelopes().into_iter().map(|envelope| Input::Message { from: "a:3".into(), envelope }));
     inputs
 }
@@ -222,6 +266,10 @@ pub(crate) fn config() -> Config {
         bootstrap: vec!["n1".into()],
         durable: true,
         level: Level(1),
+        buckets: 4,
+        copies: 3,
+        shards: 2,
+        watched: true,
         timing: Timing { retry: Duration::from_millis(2), ..Timing::default() },
         limits: Limits::default(),
     }

@@ -21,6 +21,7 @@ fn body(body: &Body) -> String {
         Body::Noop => "nothing".to_owned(),
         Body::Government(government) => format!("government, {}", super::government(government)),
         Body::Edict(edict) => self::edict(edict),
+        Body::Order(order) => format!("order {}: {:?}", order.number, order.steps),
         Body::Submission(submission) => self::submission(submission),
     }
 }
@@ -69,6 +70,7 @@ fn why(why: Why) -> &'static str {
         Why::Unreachable => "never reached",
         Why::AbsentTooLong => "absent for too long",
         Why::LevelTooLow => "its version is too old",
+        Why::Stopped => "it stopped in good order",
     }
 }
 
@@ -84,5 +86,8 @@ fn request(request: &Request) -> String {
         Request::Broadcast(payload) => format!("open a barrier with {payload:?}"),
         Request::Answer { barrier, answer } => format!("answer the barrier of slot {barrier} with {answer:?}"),
         Request::Depart { node } => format!("remove {node} for good"),
+        Request::Reports(reports) => format!("reports {reports:?}"),
+        Request::Operate(operation) => format!("{operation:?}"),
+        Request::Pause => "stops for a while".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! Messages between nodes, as a person reads them. What each means stands where it is defined.
 
-use super::{entry, incarnation, list};
+use super::{bucket, entry, incarnation, list};
 use atoll_cluster::message as cluster;
 use atoll_node::{Envelope, Message};
 use atoll_paxos::message as paxos;
@@ -15,6 +15,7 @@ fn message(message: &Message) -> String {
     match message {
         Message::Paxos(message) => of_paxos(message),
         Message::Cluster(message) => of_cluster(message),
+        Message::Shard(message) => bucket::message(message),
     }
 }
 

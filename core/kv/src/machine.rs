@@ -1,0 +1,194 @@
+//! The state of one bucket: its keys and values, and its last changes.
+//!
+//! ```text
+//!   command ─▶ decode ─▶ one operation ───────────────────────────▶ table, changes ─▶ answer
+//!                  └───▶ several: all well-formed, one slot? ─▶ each in turn ─▶ changes ─▶ answer
+//!                                                                  └ one fails: undo, in reverse
+//! ```
+//!
+//! Invariants: a key that is due by the time of the last entry is not there; a command that is not done leaves state
+//! and digest as they were; everything that shows, the digest with it, is a function of the entries applied.
+//!
+//! Not here: what one operation does (`operation.rs`), queries (`read.rs`), bytes of a snapshot (`snapshot.rs`).
+
+use crate::OPERATIONS_MOST;
+use crate::answer::{Answer, Failure, Kind};
+use crate::changes::Changes;
+use crate::codec::{Operations, put_done, put_outcome};
+use crate::command::{Action, Operation};
+use crate::operation::{Undo, perform};
+use crate::table::Table;
+use atoll_types::{At, HashSlot, Malformed, StateMachine, Time};
+
+/// Keys that a command changed, in order.
+type Changed<'a> = Vec<(&'a [u8], Kind)>;
+
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    pub(crate) table: Table,
+    pub(crate) changes: Changes,
+}
+
+impl Store {
+    pub fn new() -> Store {
+        Store::default()
+    }
+
+    /// One operation: no undo, since what fails fails before anything is changed.
+    fn apply_one(&mut self, at: At, operation: &Operation<'_>, answer: &mut Vec<u8>) {
+        let begin = answer.len();
+        put_done(answer, 1);
+        let mut change = None;
+        let performed = perform(&mut self.table, at, operation, |outcome, kind| {
+            put_outcome(answer, outcome);
+            change = kind;
+        });
+        if let Err(why) = performed {
+            answer.truncate(begin);
+            Answer::Failed { operation: 0, why }.encode(answer);
+        } else if let Some(kind) = change {
+            self.changes.push(at.mark.offset, kind, operation.key);
+        }
+    }
+
+    fn apply_batch(&mut self, at: At, operations: Operations<'_>, answer: &mut Vec<u8>) {
+        if let Err(refusal) = one_slot(operations) {
+            return refusal.encode(answer);
+        }
+        let begin = answer.len();
+        put_done(answer, operations.count());
+        match self.perform_all(at, operations, answer) {
+            Ok(changed) => changed.into_iter().for_each(|(key, kind)| self.changes.push(at.mark.offset, kind, key)),
+            Err((operation, why)) => {
+                answer.truncate(begin);
+                Answer::Failed { operation, why }.encode(answer);
+            }
+        }
+    }
+
+    /// All of them, or none: then which failed. What changed is told only at the end, since telling cannot be undone.
+    fn perform_all<'a>(
+        &mut self,
+        at: At,
+        mut operations: Operations<'a>,
+        answer: &mut Vec<u8>,
+    ) -> Result<Changed<'a>, (u16, Failure)> {
+        let begin = answer.len();
+        let mut undo: Vec<Undo<'a>> = Vec::new();
+        let mut changed = Vec::new();
+        let mut number = 0;
+        while let Ok(Some(operation)) = operations.next() {
+            undo.push(Undo::before(&self.table, &operation));
+            let performed = perform(&mut self.table, at, &operation, |outcome, kind| {
+                put_outcome(answer, outcome);
+                changed.extend(kind.map(|kind| (operation.key, kind)));
+            });
+            let too_long = answer.len() - begin > crate::ANSWER_MOST;
+            let performed = if too_long { Err(Failure::AnswerTooLong) } else { performed };
+            if let Err(why) = performed {
+                undo.into_iter().rev().for_each(|undo| undo.restore(&mut self.table));
+                return Err((number, why));
+            }
+            number += 1;
+        }
+        Ok(changed)
+    }
+}
+
+/// Are these all operations, not too many, with keys of one slot?
+fn one_slot(mut operations: Operations<'_>) -> Result<(), Answer<'static>> {
+    let count = usize::from(operations.count());
+    let mut first = None;
+    let mut crossed = None;
+    while let Some(operation) = operations.next().map_err(|()| Answer::Malformed)? {
+        let slot = HashSlot::of(operation.key);
+        let first = *first.get_or_insert(slot);
+        if slot != first {
+            crossed.get_or_insert(Answer::CrossSlot { first, other: slot });
+        }
+    }
+    if count > OPERATIONS_MOST {
+        return Err(Answer::Failed { operation: OPERATIONS_MOST as u16, why: Failure::TooManyOperations });
+    }
+    crossed.map_or(Ok(()), Err)
+}
+
+impl StateMachine for Store {
+    fn empty(&self) -> Box<dyn StateMachine> {
+        Box::new(Store::new())
+    }
+
+    fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
+        self.advance(at);
+        let Some(operations) = Operations::of(command) else { return Answer::Malformed.encode(answer) };
+        if operations.count() != 1 {
+            return self.apply_batch(at, operations, answer);
+        }
+        let mut rest = operations;
+        match (rest.next(), rest.next()) {
+            (Ok(Some(operation)), Ok(None)) => self.apply_one(at, &operation, answer),
+            (Ok(_) | Err(()), Ok(_) | Err(())) => Answer::Malformed.encode(answer),
+        }
+    }
+
+    fn advance(&mut self, at: At) {
+        self.changes.begin(at.mark.offset);
+        if self.table.due().is_none_or(|due| due > at.time) {
+            return;
+        }
+        for handle in self.table.due_by(at.time) {
+            let record = self.table.remove(handle);
+            self.changes.push(at.mark.offset, Kind::Expired, record.key());
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.table.due()
+    }
+
+    fn read(&self, at: At, query: &[u8], answer: &mut Vec<u8>) {
+        self.answer(at, query).encode(answer);
+    }
+
+    /// Each operation is held against the state as it is: a batch that deletes and puts counts as one that grows.
+    fn grows(&self, command: &[u8]) -> bool {
+        let Some(mut operations) = Operations::of(command) else { return false };
+        let mut grows = false;
+        while let Ok(Some(operation)) = operations.next() {
+            let held = || self.table.get(operation.key).map(|record| record.value().len());
+            grows |= match operation.action {
+                Action::Check | Action::Delete | Action::Expire { .. } | Action::GetAndDelete => false,
+                Action::Put { value, .. } | Action::GetAndPut { value, .. } => held().is_none_or(|h| value.len() > h),
+                Action::Increment { .. } => held().is_none(),
+                Action::Append { value } => !value.is_empty() || held().is_none(),
+            };
+        }
+        grows
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.changes.bytes()
+    }
+
+    fn count(&self) -> usize {
+        self.table.count()
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        crate::snapshot::encode(self)
+    }
+
+    fn install(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        *self = crate::snapshot::decode(bytes).ok_or(Malformed)?;
+        Ok(())
+    }
+
+    fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {
+        let goes = |key: &[u8]| HashSlot::of(key) >= first;
+        Box::new(Store { table: self.table.split(goes), changes: self.changes.split(goes) })
+    }
+
+    fn digest(&self) -> u64 {
+        self.table.digest().wrapping_add(self.changes.digest())
+    }
+}

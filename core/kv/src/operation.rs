@@ -1,0 +1,239 @@
+//! What each operation does to the table, and how that is taken back.
+
+use crate::answer::{Detail, Failure, Kind, Outcome};
+use crate::command::{Action, Condition, Operation, Ttl};
+use crate::index::Handle;
+use crate::record::Record;
+use crate::table::Table;
+use crate::{KEY_MOST, KEYS_MOST, VALUE_MOST};
+use atoll_types::{At, Time};
+
+/// Does it and tells the outcome and what kind of change it was, if any; or changes nothing.
+///
+/// Everything due by `at.time` has been removed before.
+pub(crate) fn perform(
+    table: &mut Table,
+    at: At,
+    operation: &Operation<'_>,
+    mut tell: impl FnMut(&Outcome<'_>, Option<Kind>),
+) -> Result<(), Failure> {
+    let key = operation.key;
+    if key.len() > KEY_MOST {
+        return Err(Failure::KeyTooLong);
+    }
+    let found = table.find(key);
+    let record = found.map(|handle| table.record(handle));
+    check_condition(operation.condition, record)?;
+    let existed = found.is_some();
+    let present = record.and_then(Record::expires);
+    let version = record.map(Record::version);
+    let written = Outcome { existed, version: Some(at.mark.offset), detail: Detail::Nothing };
+    let absent = Outcome { existed, version: None, detail: Detail::Nothing };
+    match operation.action {
+        Action::Check => tell(&Outcome { version, ..written }, None),
+        Action::Put { value, ttl } => {
+            let write = Write::check(table, at, found, value, ttl.resolve(at.time, present))?;
+            let outcome = if write.is_due() { absent } else { written };
+            tell(&outcome, write.kind());
+            write.perform(table, at, key);
+        }
+        Action::GetAndPut { value, ttl } => {
+            let write = Write::check(table, at, found, value, ttl.resolve(at.time, present))?;
+            let outcome = if write.is_due() { absent } else { written };
+            tell(&Outcome { detail: Detail::Old(record.map(Record::value)), ..outcome }, write.kind());
+            write.perform(table, at, key);
+        }
+        Action::Delete => {
+            tell(&absent, found.map(|_| Kind::Delete));
+            found.map(|handle| table.remove(handle));
+        }
+        Action::GetAndDelete => {
+            let old = Detail::Old(record.map(Record::value));
+            tell(&Outcome { detail: old, ..absent }, found.map(|_| Kind::Delete));
+            found.map(|handle| table.remove(handle));
+        }
+        Action::Increment { by } => {
+            let before = record.map_or(Some(0), |record| integer(record.value())).ok_or(Failure::NotAnInteger)?;
+            let after = before.checked_add(by).ok_or(Failure::Overflow)?;
+            let text = Decimal::of(after);
+            Write::check(table, at, found, text.digits(), present)?.perform(table, at, key);
+            tell(&Outcome { detail: Detail::Number(after), ..written }, Some(Kind::Put));
+        }
+        Action::Append { value } => {
+            let before = record.map_or(&[][..], Record::value);
+            let length = before.len().saturating_add(value.len());
+            if length > VALUE_MOST {
+                return Err(Failure::ValueTooLong);
+            }
+            match found {
+                None => Write::check(table, at, found, value, None)?.perform(table, at, key),
+                Some(handle) => {
+                    let record = Record::new(key, at.mark.offset, [before, value], present);
+                    table.replace(handle, record);
+                }
+            }
+            tell(&Outcome { detail: Detail::Length(length as u64), ..written }, Some(Kind::Put));
+        }
+        Action::Expire { ttl } => expire(table, at, found, ttl, tell),
+    }
+    Ok(())
+}
+
+fn check_condition(condition: Condition, record: Option<&Record>) -> Result<(), Failure> {
+    let version = record.map(Record::version);
+    let holds = match condition {
+        Condition::None => true,
+        Condition::Absent => version.is_none(),
+        Condition::Present => version.is_some(),
+        Condition::Version(wanted) => version == Some(wanted),
+    };
+    if holds { Ok(()) } else { Err(Failure::Condition { version }) }
+}
+
+fn expire(
+    table: &mut Table,
+    at: At,
+    found: Option<Handle>,
+    ttl: Ttl,
+    mut tell: impl FnMut(&Outcome<'_>, Option<Kind>),
+) {
+    let Some(handle) = found else {
+        return tell(&Outcome { existed: false, version: None, detail: Detail::Nothing }, None);
+    };
+    let record = table.record(handle);
+    let version = record.version();
+    let expires = ttl.resolve(at.time, record.expires());
+    if expires.is_some_and(|time| time <= at.time) {
+        table.remove(handle);
+        return tell(&Outcome { existed: true, version: None, detail: Detail::Nothing }, Some(Kind::Expired));
+    }
+    if expires != record.expires() {
+        let changed = Record::new(record.key(), version, [record.value(), &[]], expires);
+        table.replace(handle, changed);
+    }
+    // Neither value nor version change: nothing for a watcher to see.
+    tell(&Outcome { existed: true, version: Some(version), detail: Detail::Nothing }, None);
+}
+
+/// A value that may be written.
+#[derive(Debug)]
+struct Write<'a> {
+    found: Option<Handle>,
+    value: &'a [u8],
+    expires: Option<Time>,
+    now: Time,
+}
+
+impl<'a> Write<'a> {
+    fn check(
+        table: &Table,
+        at: At,
+        found: Option<Handle>,
+        value: &'a [u8],
+        expires: Option<Time>,
+    ) -> Result<Write<'a>, Failure> {
+        if value.len() > VALUE_MOST {
+            return Err(Failure::ValueTooLong);
+        }
+        if found.is_none() && table.count() >= KEYS_MOST {
+            return Err(Failure::Full);
+        }
+        Ok(Write { found, value, expires, now: at.time })
+    }
+
+    /// Its time has come already. Stored, it would be there for the rest of the batch and no longer: neither written
+    /// nor unwritten.
+    fn is_due(&self) -> bool {
+        self.expires.is_some_and(|time| time <= self.now)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        if self.is_due() { self.found.map(|_| Kind::Expired) } else { Some(Kind::Put) }
+    }
+
+    fn perform(self, table: &mut Table, at: At, key: &[u8]) {
+        if !self.is_due() {
+            return table.put(self.found, key, at.mark.offset, self.value, self.expires);
+        }
+        if let Some(handle) = self.found {
+            table.remove(handle);
+        }
+    }
+}
+
+/// A number as it is written in the shortest way: no plus, no blanks, no leading zeros, no minus zero.
+fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_shortest = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', ..] => true,
+        [..] => false,
+    };
+    std::str::from_utf8(text).ok().filter(|_| is_shortest)?.parse().ok()
+}
+
+/// A number as text, without memory of its own.
+#[derive(Debug)]
+struct Decimal {
+    text: [u8; 20],
+    begin: usize,
+}
+
+impl Decimal {
+    fn of(number: i64) -> Decimal {
+        let mut decimal = Decimal { text: [b'-'; 20], begin: 20 };
+        let mut rest = number.unsigned_abs();
+        while rest > 0 || decimal.begin == 20 {
+            decimal.begin -= 1;
+            decimal.text[decimal.begin] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        decimal.begin -= usize::from(number < 0);
+        decimal
+    }
+
+    fn digits(&self) -> &[u8] {
+        &self.text[self.begin..]
+    }
+}
+
+/// What a key was before an operation.
+#[derive(Debug)]
+pub(crate) struct Undo<'a> {
+    key: &'a [u8],
+    before: Option<Record>,
+}
+
+impl<'a> Undo<'a> {
+    pub(crate) fn before(table: &Table, operation: &Operation<'a>) -> Undo<'a> {
+        Undo { key: operation.key, before: table.get(operation.key).cloned() }
+    }
+
+    pub(crate) fn restore(self, table: &mut Table) {
+        match (table.find(self.key), self.before) {
+            (Some(handle), Some(record)) => table.replace(handle, record),
+            (Some(handle), None) => {
+                table.remove(handle);
+            }
+            (None, Some(record)) => table.insert(record),
+            (None, None) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_text_in_one_way_only() {
+        for number in [0, 1, -1, 9, 10, -10, 1234, i64::MAX, i64::MIN] {
+            let decimal = Decimal::of(number);
+            assert_eq!(decimal.digits(), number.to_string().as_bytes());
+            assert_eq!(integer(decimal.digits()), Some(number));
+        }
+        for text in ["", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1.0", "x", "9223372036854775808", "١"] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What the cluster machine tells a shard: who this node is, where the others are, and its duties.
+
+use super::Shard;
+use super::door::{Contact, Directive, Table};
+use super::lane::{Caller, Where};
+use crate::context::Signature;
+use atoll_replica::{Event, Replica, Ticket};
+use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot};
+use std::collections::BTreeMap;
+
+impl Shard {
+    pub(super) fn on_directive(&mut self, directive: Directive) {
+        match directive {
+            Directive::Named { cluster, generation, node, incarnation } => {
+                self.begin_life();
+                self.signature = Some(Signature { cluster, generation, node, incarnation });
+            }
+            Directive::Generation(generation) => {
+                if let Some(signature) = &mut self.signature {
+                    signature.generation = generation;
+                }
+            }
+            Directive::Departed => self.on_departed(),
+            Directive::Roster(roster) => self.on_roster(roster),
+            Directive::Table(table) => self.on_table(table),
+        }
+        self.carry_out();
+    }
+
+    /// A new life of this node: nothing that was under way counts any more. Copies stay.
+    fn begin_life(&mut self) {
+        for (&bucket, replica) in &mut self.replicas {
+            replica.begin_life(&mut self.sink);
+            self.dirty.insert(bucket);
+        }
+        self.carry_out();
+        let lost = self.hops.abandon();
+        lost.into_iter().for_each(|ticket| self.on_fate_unknown(ticket));
+        self.dismiss_guests(|_| true);
+        self.roster.clear();
+        self.table.clear();
+        self.early.clear();
+        self.version = Slot::ZERO;
+    }
+
+    fn on_departed(&mut self) {
+        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.drop_copy(bucket);
+        }
+        self.begin_life();
+        self.signature = None;
+        self.width = 0;
+        self.fences.clear();
+        let waiting: Vec<Ticket> = self.lanes.waiting.keys().copied().collect();
+        waiting.into_iter().for_each(|ticket| self.give_up(ticket, super::door::Reason::NoTable));
+    }
+
+    /// Whoever is gone, or in another life, answers no hop any more and waits for none.
+    fn on_roster(&mut self, roster: BTreeMap<NodeId, Contact>) {
+        let unknown = !self.is_known_life();
+        let before = std::mem::replace(&mut self.roster, roster);
+        let gone: Vec<NodeId> = before
+            .into_iter()
+            .filter(|(node, contact)| self.roster.get(node).is_none_or(|now| now.incarnation != contact.incarnation))
+            .map(|(node, _)| node)
+            .collect();
+        self.dismiss_guests(|node| gone.contains(&node));
+        self.drop_hops();
+        if unknown && self.is_known_life() {
+            let duties: Vec<(BucketId, Duty)> =
+                self.table.iter().map(|(&bucket, duty)| (bucket, duty.clone())).collect();
+            duties.into_iter().for_each(|(bucket, duty)| self.take_duty(bucket, duty));
+        }
+    }
+
+    /// Requests of these guests are answered by nobody: their node has told their callers.
+    fn dismiss_guests(&mut self, gone: impl Fn(NodeId) -> bool) {
+        self.guests.retain(|(node, _), _| !gone(*node));
+        let of_gone = |caller: &Caller| matches!(caller, Caller::Hop { origin, .. } if gone(*origin));
+        let queued = self.lanes.waiting.iter().filter(|(_, waiting)| of_gone(&waiting.caller));
+        let tickets: Vec<(Ticket, Where)> = queued.map(|(&ticket, waiting)| (ticket, waiting.place)).collect();
+        for (ticket, place) in tickets {
+            if let Where::Hopped(number) = place {
+                self.hops.forget(number, ticket);
+            }
+            if let Some(waiting) = self.lanes.finish(ticket) {
+                self.pump.insert(waiting.lane);
+            }
+        }
+    }
+
+    fn on_table(&mut self, table: Table) {
+        if table.width != 0 {
+            self.width = table.width;
+            self.sink.width = table.width;
+        }
+        let mut duties: Vec<(BucketId, Duty)> =
+            table.duties.into_iter().filter(|(bucket, _)| self.owns(*bucket)).collect();
+        // A bucket before its upper half: that one comes out of its copy.
+        duties.sort_by_key(|(bucket, _)| *bucket);
+        if table.complete {
+            self.table.clear();
+        }
+        self.version = self.version.max(table.version);
+        self.divide(&duties);
+        for (bucket, duty) in duties {
+            self.table.insert(bucket, duty.clone());
+            self.take_duty(bucket, duty);
+        }
+        for bucket in table.purge {
+            let named = self.table.get(&bucket).is_some_and(|duty| duty.appointment.names(self.me()));
+            if self.owns(bucket) && !named {
+                self.drop_copy(bucket);
+            }
+        }
+        self.take_early_messages();
+        for root in self.lanes.roots_waiting() {
+            self.pump.extend(self.lanes.waiting_lanes(root));
+        }
+        self.take_early_hops();
+    }
+
+    /// Halves the copies of buckets that the edict divided, where they end with the split it speaks of.
+    fn divide(&mut self, duties: &[(BucketId, Duty)]) {
+        for (_, duty) in duties {
+            let Some((from, epoch)) = duty.divided else { continue };
+            let Some(replica) = self.replicas.get_mut(&from) else { continue };
+            let Some((lower, upper)) = replica.range().halves() else { continue };
+            // Either half tells: the other may have been split again since, or moved.
+            if (duty.range == lower || duty.range == upper) && replica.ends_with_split_of(epoch) {
+                let half = replica.divide(self.now, &mut self.sink, lower, upper);
+                self.carry_out();
+                self.replicas.entry(half.bucket()).or_insert(half);
+                self.touch(from);
+            }
+        }
+    }
+
+    fn take_duty(&mut self, bucket: BucketId, duty: Duty) {
+        // Until the log knows this life the table may be older than what is on the disk, and what it gives to this node
+        // it gives to the life before: no copy is begun, nor thrown away, on its word.
+        if !self.is_known_life() {
+            return self.take_void_duty(bucket, duty);
+        }
+        let me = self.me();
+        let named = duty.appointment.names(me);
+        let epoch = duty.appointment.epoch;
+        let anew = duty.begins.filter(|_| self.replicas.get(&bucket).is_none_or(|replica| !replica.acted_in(epoch)));
+        let base = match anew {
+            Some(offset) if offset.0 > 0 => Mark { epoch, offset },
+            Some(_) | None => Mark::default(),
+        };
+        let missing = !self.replicas.contains_key(&bucket);
+        if named && missing {
+            let (range, idle) = (duty.range, self.config.timing.session_idle);
+            let mut replica = Replica::empty(bucket, range, base, idle, self.kind.empty());
+            if let Some(fence) = self.fences.remove(&bucket) {
+                replica.remember(fence);
+            }
+            self.replicas.insert(bucket, replica);
+        }
+        // A copy of a bucket that was divided since cannot be of use any more.
+        let other_range = self.replicas.get(&bucket).is_some_and(|replica| replica.range() != duty.range);
+        if named && (missing || anew.is_some() || other_range) {
+            self.begin(bucket, duty.range, base);
+        }
+        if let Some(replica) = self.replicas.get_mut(&bucket) {
+            replica.appoint(self.now, &mut self.sink, me, duty);
+            self.carry_out();
+            self.touch(bucket);
+        }
+    }
+
+    fn take_void_duty(&mut self, bucket: BucketId, duty: Duty) {
+        let me = self.me();
+        if let Some(replica) = self.replicas.get_mut(&bucket).filter(|replica| replica.range() == duty.range) {
+            replica.void_up_to(duty.appointment.epoch);
+            replica.appoint(self.now, &mut self.sink, me, duty);
+            self.carry_out();
+            self.touch(bucket);
+        }
+    }
+
+    fn is_known_life(&self) -> bool {
+        let known = self.roster.get(&self.me()).map(|contact| contact.incarnation);
+        known.is_some() && known == self.signature.as_ref().map(|signature| signature.incarnation)
+    }
+
+    fn begin(&mut self, bucket: BucketId, range: atoll_types::SlotRange, base: Mark) {
+        if let Some(replica) = self.replicas.get_mut(&bucket) {
+            replica.begin(&mut self.sink, range, base);
+            self.carry_out();
+        }
+    }
+
+    fn take_early_messages(&mut self) {
+        let known: Vec<BucketId> = self
+            .early
+            .iter()
+            .filter(|(bucket, messages)| {
+                let known = messages.iter().all(|(_, message)| message.epoch.slot <= self.version);
+                known || self.replicas.contains_key(bucket)
+            })
+            .map(|(&bucket, _)| bucket)
+            .collect();
+        for bucket in known {
+            for (from, message) in self.early.remove(&bucket).unwrap_or_default() {
+                self.on_replica_message(from, message);
+            }
+        }
+    }
+
+    fn drop_copy(&mut self, bucket: BucketId) {
+        let Some(mut replica) = self.replicas.remove(&bucket) else { return };
+        replica.abandon(&mut self.sink);
+        self.carry_out();
+        // The copy goes; what was heard of later epochs stays.
+        if self.table.get(&bucket).is_none_or(|duty| duty.appointment.epoch < replica.seen()) {
+            self.fences.insert(bucket, replica.seen());
+        }
+        self.sink.persist(BucketRecord::Purged { bucket });
+        self.carry_out();
+        if self.sink.watched {
+            self.outputs.push_back(super::ShardOutput::Event(Event::Purged { bucket }));
+        }
+        self.note_timer(bucket);
+        self.note_bytes(bucket);
+        self.go_on(bucket);
+    }
+
+    /// The bucket that this slot is in, and who serves it.
+    pub(super) fn duty_of(&self, slot: HashSlot) -> Option<(BucketId, &Duty)> {
+        let (bucket, duty) = self.table.range(..=BucketId(slot.0)).next_back()?;
+        duty.range.contains(slot).then_some((*bucket, duty))
+    }
+}

@@ -1,0 +1,421 @@
+//! A shard: the replicas of some of a node's buckets, and the requests for them. One door in, one door out.
+//!
+//! Inputs are only taken in; what they lead to is worked out when the outputs are asked for. So whoever gives it all
+//! there is before asking gets batches, without anybody waiting for one.
+//!
+//! | What | File |
+//! |---|---|
+//! | inputs and outputs | `door.rs`, `message.rs` |
+//! | duties: which copies are here, and what they are to do | `duties.rs` |
+//! | where a request goes, and in which order | `routing.rs`, `lane.rs` |
+//! | requests passed on | `hops.rs`, `hopping.rs` |
+//!
+//! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
+
+pub mod door;
+mod duties;
+mod hopping;
+mod hops;
+mod lane;
+pub mod message;
+mod routing;
+
+use crate::config::Config;
+use crate::context::Signature;
+use crate::envelope::{Envelope, Message};
+use crate::store::Store;
+use atoll_replica::{Action, Message as ReplicaMessage, Replica, Settings, Sink};
+use atoll_types::{
+    Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, NodeId, Report, Slot, StateMachine,
+    Time, planted,
+};
+use door::{Contact, ShardInput, ShardOutput};
+use hops::{Guest, Hops};
+use lane::{LaneKey, Lanes};
+use message::ShardMessage;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+#[derive(Debug)]
+pub struct Shard {
+    config: Config,
+    index: usize,
+    now: Time,
+    /// None while this node belongs to no cluster.
+    signature: Option<Signature>,
+    roster: BTreeMap<NodeId, Contact>,
+    /// The slot of the cluster log that the table is as of.
+    version: Slot,
+    /// Slots of a bucket at first placement; 0 before it.
+    width: u16,
+    /// Of the buckets of this shard.
+    table: BTreeMap<BucketId, Duty>,
+    replicas: BTreeMap<BucketId, Replica>,
+    /// Later epochs that copies had heard of which are no longer here.
+    fences: BTreeMap<BucketId, Epoch>,
+    /// Messages for copies that are not here yet, of edicts that are not known here yet.
+    early: BTreeMap<BucketId, Vec<(NodeId, ReplicaMessage)>>,
+    sink: Sink,
+    /// An empty state machine of the right kind.
+    kind: Box<dyn StateMachine>,
+    /// Replicas that may have something to send.
+    dirty: BTreeSet<BucketId>,
+    /// Copies with records on their way to the disk.
+    writing: BTreeSet<BucketId>,
+    /// Lanes that may go on.
+    pump: BTreeSet<LaneKey>,
+    timers: BTreeSet<(Time, BucketId)>,
+    timer_of: BTreeMap<BucketId, Time>,
+    lanes: Lanes,
+    hops: Hops,
+    guests: BTreeMap<(NodeId, u16), Guest>,
+    /// Hops of guests that have answers to be sent.
+    answered: BTreeSet<(NodeId, u16, u64)>,
+    letters: BTreeMap<NodeId, Vec<ReplicaMessage>>,
+    reports: Vec<Report>,
+    outputs: VecDeque<ShardOutput>,
+    bytes: BTreeMap<BucketId, usize>,
+    bytes_total: usize,
+    wake: Option<Time>,
+    turned_away: u64,
+}
+
+impl Shard {
+    /// `records`: of this shard's buckets, what the disk holds of an earlier life.
+    pub fn start(config: &Config, index: usize, _seed: u64, records: Vec<BucketRecord>, now: Time) -> Shard {
+        Shard::start_with(config, index, records, now, Box::new(Store::new()))
+    }
+
+    /// With a state machine of the user's own.
+    pub fn start_with(
+        config: &Config,
+        index: usize,
+        records: Vec<BucketRecord>,
+        now: Time,
+        kind: Box<dyn StateMachine>,
+    ) -> Shard {
+        let (timing, limits) = (&config.timing, &config.limits);
+        let settings = Settings {
+            durable: config.durable,
+            retry: timing.replica_retry,
+            ack_timeout: timing.ack_timeout,
+            commit_flush: timing.commit_flush,
+            frame_bytes: limits.frame_bytes,
+            window_bytes: limits.window_bytes,
+            log: limits.bucket_log,
+            piece_bytes: limits.piece_bytes,
+            session_idle: timing.session_idle,
+        };
+        let mut sink = Sink::new(settings);
+        sink.watched = config.watched;
+        let replicas = atoll_replica::restore(records, kind.as_ref(), timing.session_idle);
+        Shard {
+            config: config.clone(),
+            index,
+            now,
+            signature: None,
+            roster: BTreeMap::new(),
+            version: Slot::ZERO,
+            width: 0,
+            table: BTreeMap::new(),
+            replicas,
+            fences: BTreeMap::new(),
+            early: BTreeMap::new(),
+            sink,
+            kind,
+            dirty: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            pump: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            timer_of: BTreeMap::new(),
+            lanes: Lanes::default(),
+            hops: Hops::default(),
+            guests: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            letters: BTreeMap::new(),
+            reports: Vec::new(),
+            outputs: VecDeque::new(),
+            bytes: BTreeMap::new(),
+            bytes_total: 0,
+            wake: None,
+            turned_away: 0,
+        }
+    }
+
+    pub fn replicas(&self) -> &BTreeMap<BucketId, Replica> {
+        &self.replicas
+    }
+
+    pub fn table(&self) -> &BTreeMap<BucketId, Duty> {
+        &self.table
+    }
+
+    pub fn version(&self) -> Slot {
+        self.version
+    }
+
+    /// Requests that wait here, and how many were turned away because there were too many.
+    pub fn backlog(&self) -> Gauge {
+        let (held, limit) = (self.lanes.waiting.len(), self.config.limits.backlog);
+        Gauge { held, held_at_most: held, limit, turned_away: self.turned_away }
+    }
+
+    fn me(&self) -> NodeId {
+        self.signature.as_ref().map_or(NodeId::NOBODY, |signature| signature.node)
+    }
+
+    /// The first slot of the bucket, at first placement, that this slot was in.
+    fn root(&self, slot: HashSlot) -> u16 {
+        slot.0 - slot.0.checked_rem(self.width).unwrap_or(slot.0)
+    }
+
+    fn owns(&self, bucket: BucketId) -> bool {
+        let shards = self.config.shards.max(1);
+        usize::from(bucket.0.checked_div(self.width).unwrap_or(0)) % shards == self.index
+    }
+
+    pub fn handle(&mut self, now: Time, input: ShardInput) {
+        self.now = now.max(self.now);
+        match input {
+            ShardInput::Directive(directive) => self.on_directive(directive),
+            ShardInput::Message { from: _, envelope } => self.on_envelope(envelope),
+            ShardInput::Request { id, request } => self.on_request(id, request),
+            ShardInput::Persisted(seq) => self.on_persisted(seq),
+            ShardInput::Wake => {
+                self.wake = None;
+                self.on_wake();
+            }
+            ShardInput::ConnectionRefused { address: _ } => {} // The cluster log hears of it, and tells whom to drop.
+        }
+    }
+
+    pub fn poll(&mut self) -> Option<ShardOutput> {
+        if let Some(output) = self.outputs.pop_front() {
+            return Some(output);
+        }
+        self.settle();
+        self.outputs.pop_front()
+    }
+
+    /// Works until there is nothing left to do, then sends what is there, once to each.
+    fn settle(&mut self) {
+        loop {
+            self.carry_out();
+            if let Some(bucket) = self.dirty.pop_first() {
+                if let Some(replica) = self.replicas.get_mut(&bucket) {
+                    replica.flush(self.now, &mut self.sink);
+                    if replica.is_serving() {
+                        self.go_on(bucket);
+                    }
+                    self.note_timer(bucket);
+                    self.note_bytes(bucket);
+                }
+            } else if let Some(lane) = self.pump.pop_first() {
+                self.pump_lane(lane);
+            } else if self.sink.actions.is_empty() {
+                break;
+            }
+        }
+        self.send_letters();
+        if !self.reports.is_empty() {
+            let reports = std::mem::take(&mut self.reports);
+            self.outputs.push_back(ShardOutput::Reports(reports));
+        }
+        self.ask_to_be_woken();
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(action) = self.sink.actions.pop_front() {
+            match action {
+                Action::Send { to, message } => self.letters.entry(to).or_default().push(message),
+                Action::Persist { seq, record } => {
+                    self.writing.insert(record.bucket());
+                    self.outputs.push_back(ShardOutput::Persist { seq, record });
+                }
+                Action::Answer { ticket, outcome } => self.on_outcome(ticket, outcome),
+                Action::Report(report) => self.reports.push(report),
+                Action::Event(event) => self.outputs.push_back(ShardOutput::Event(event)),
+            }
+        }
+    }
+
+    /// A replica may serve now: whoever waits for it goes on.
+    fn go_on(&mut self, bucket: BucketId) {
+        let root = self.root(HashSlot(bucket.0));
+        if self.lanes.queued(root) == 0 {
+            return;
+        }
+        self.pump.extend(self.lanes.waiting_lanes(root));
+    }
+
+    /// After something happened to a replica.
+    fn touch(&mut self, bucket: BucketId) {
+        self.dirty.insert(bucket);
+        if self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
+            self.go_on(bucket);
+        }
+    }
+
+    fn note_timer(&mut self, bucket: BucketId) {
+        let due = self.replicas.get(&bucket).map_or(Time::NEVER, |replica| replica.due(&self.sink.settings));
+        let before = self.timer_of.get(&bucket).copied().unwrap_or(Time::NEVER);
+        if due == before {
+            return;
+        }
+        self.timers.remove(&(before, bucket));
+        if due == Time::NEVER {
+            self.timer_of.remove(&bucket);
+        } else {
+            self.timer_of.insert(bucket, due);
+            self.timers.insert((due, bucket));
+        }
+    }
+
+    /// Keeps count of the memory; near the limit nothing that grows is taken any more.
+    fn note_bytes(&mut self, bucket: BucketId) {
+        let limit = self.config.limits.memory as usize / self.config.shards.max(1);
+        if limit == 0 {
+            return;
+        }
+        let held = self.replicas.get(&bucket).map_or(0, Replica::bytes);
+        let before = self.bytes.insert(bucket, held).unwrap_or(0);
+        self.bytes_total = self.bytes_total + held - before;
+        self.sink.full = self.bytes_total > limit / 10 * 9;
+    }
+
+    fn on_persisted(&mut self, seq: JournalSeq) {
+        for bucket in std::mem::take(&mut self.writing) {
+            if let Some(replica) = self.replicas.get_mut(&bucket) {
+                replica.on_persisted(self.now, &mut self.sink, seq);
+                if replica.awaits_disk() {
+                    self.writing.insert(bucket);
+                }
+                self.carry_out();
+                self.touch(bucket);
+            }
+        }
+    }
+
+    fn on_wake(&mut self) {
+        while let Some(&(due, bucket)) = self.timers.first()
+            && due <= self.now
+        {
+            self.timers.remove(&(due, bucket));
+            self.timer_of.remove(&bucket);
+            if let Some(replica) = self.replicas.get_mut(&bucket) {
+                replica.on_wake(self.now, &mut self.sink);
+                self.carry_out();
+                self.touch(bucket);
+            }
+        }
+        self.expire();
+        self.repeat_hops();
+    }
+
+    fn ask_to_be_woken(&mut self) {
+        let timer = self.timers.first().map_or(Time::NEVER, |&(due, _)| due);
+        let due = timer.min(self.lanes.next_deadline()).min(self.hops.next_retry());
+        if due != Time::NEVER && self.wake != Some(due) {
+            self.wake = Some(due);
+            self.outputs.push_back(ShardOutput::WakeAt(due.max(self.now)));
+        }
+    }
+
+    /// Only what comes from the life of a node that the cluster log knows, and is meant for this life, counts.
+    fn on_envelope(&mut self, envelope: Envelope) {
+        let Some(signature) = &self.signature else { return };
+        let Some(contact) = self.roster.get(&envelope.from) else { return };
+        let same_cluster = (envelope.cluster, envelope.generation) == (signature.cluster, signature.generation);
+        let for_me = (envelope.to, envelope.to_cookie) == (signature.node, signature.incarnation.cookie);
+        let known_life = contact.incarnation == envelope.incarnation;
+        if !same_cluster || !((for_me && known_life) || planted(Bug::OldIncarnationCounts)) {
+            return;
+        }
+        let from = envelope.from;
+        match envelope.message {
+            Message::Shard(ShardMessage::Replicas(messages)) => {
+                messages.into_iter().for_each(|message| self.on_replica_message(from, message));
+            }
+            Message::Shard(ShardMessage::Hop(hop)) => self.on_hop(from, hop),
+            Message::Shard(ShardMessage::Hopped(hopped)) => self.on_hopped(from, hopped),
+            Message::Paxos(_) | Message::Cluster(_) => {}
+        }
+    }
+
+    fn on_replica_message(&mut self, from: NodeId, message: ReplicaMessage) {
+        let bucket = message.bucket;
+        if !self.owns(bucket) || message.epoch.slot > Slot::MOST {
+            return;
+        }
+        if message.epoch.slot > self.version {
+            // Of an edict that is not known here yet. A copy that is here notes the epoch at once.
+            if !self.replicas.contains_key(&bucket) {
+                let early = self.early.entry(bucket).or_default();
+                if early.len() < self.config.limits.held {
+                    early.push((from, message));
+                }
+                return;
+            }
+        }
+        if let Some(replica) = self.replicas.get_mut(&bucket) {
+            replica.on_message(self.now, &mut self.sink, from, message);
+            self.carry_out();
+            self.touch(bucket);
+        } else if let Some(duty) = self.table.get(&bucket)
+            && message.epoch < duty.appointment.epoch
+        {
+            let current = duty.appointment.epoch;
+            let body = atoll_replica::message::Body::Refused(atoll_replica::message::Refused { current });
+            self.letters.entry(from).or_default().push(ReplicaMessage { bucket, epoch: current, body });
+        }
+    }
+
+    fn send_letters(&mut self) {
+        for (to, messages) in std::mem::take(&mut self.letters) {
+            self.send(to, ShardMessage::Replicas(messages));
+        }
+        for (origin, shard, number) in std::mem::take(&mut self.answered) {
+            self.send_answers(origin, shard, number);
+        }
+    }
+
+    fn send(&mut self, to: NodeId, message: ShardMessage) {
+        let Some(signature) = &self.signature else { return };
+        let Some(contact) = self.roster.get(&to) else { return };
+        let envelope = Envelope {
+            cluster: signature.cluster,
+            generation: signature.generation,
+            from: signature.node,
+            incarnation: signature.incarnation,
+            to,
+            to_cookie: contact.incarnation.cookie,
+            message: Message::Shard(message),
+        };
+        let to: Address = contact.address.clone();
+        self.outputs.push_back(ShardOutput::Send { to, envelope });
+    }
+
+    /// Asserts the invariants that stand on the fields.
+    pub fn check(&self) {
+        self.lanes.check();
+        self.replicas.values().for_each(Replica::check);
+    }
+
+    /// Of all copies and of what waits.
+    pub fn digest(&self) -> u64 {
+        let mut digest = self.version.0;
+        for (bucket, replica) in &self.replicas {
+            let last = replica.log().last();
+            let parts = [
+                u64::from(bucket.0),
+                replica.copy().digest(),
+                last.offset.0,
+                last.epoch.slot.0,
+                replica.committed().0,
+                replica.seen().slot.0,
+            ];
+            digest = parts.iter().fold(digest, |digest, part| xxh3_64_with_seed(&part.to_le_bytes(), digest));
+        }
+        xxh3_64_with_seed(&(self.lanes.waiting.len() as u64).to_le_bytes(), digest)
+    }
+}

@@ -1,0 +1,294 @@
+//! Where a request goes: to the copy here, to another node, or nowhere for now; and what becomes of it.
+//!
+//! Every request is answered exactly once: done, not applied with a reason, or unknown.
+
+use super::Shard;
+use super::door::{Answer, Ask, Reason, Request, RequestId, ShardOutput};
+use super::lane::{Caller, LaneKey, Route, Waiting, Where};
+use atoll_replica::{Outcome, Refusal, Replica, Ticket};
+use atoll_types::{Bug, Duty, NodeId, Payload, Position, planted};
+
+/// A request is passed on at most this often.
+pub(super) const HOPS_MOST: u8 = 3;
+/// Requests in one hop.
+const HOP_REQUESTS_MOST: usize = 256;
+
+impl Shard {
+    pub(super) fn on_request(&mut self, id: RequestId, request: Request) {
+        self.admit(Caller::Here(id), request, 0);
+    }
+
+    /// Takes a request in, or turns it away at once.
+    pub(super) fn admit(&mut self, caller: Caller, request: Request, hops: u8) {
+        if let Err(reason) = self.may_enter(&request) {
+            if reason == Reason::Busy {
+                self.turned_away += 1;
+                if planted(Bug::FullBacklogSilent) {
+                    return;
+                }
+            }
+            return self.tell(caller, Answer::NotApplied(reason));
+        }
+        if let Some(answer) = self.look_here(&request) {
+            return self.tell(caller, answer);
+        }
+        let (origin, shard) = match caller {
+            Caller::Here(_) => (NodeId::NOBODY, 0),
+            Caller::Hop { origin, shard, .. } => (origin, shard),
+        };
+        let root = self.root(request.slot);
+        let lane = LaneKey { root, origin, shard, connection: request.connection };
+        let deadline = self.now + self.config.timing.request;
+        let (place, tainted) = (Where::Queued, false);
+        self.lanes.enqueue(Waiting { caller, request, lane, hops, place, tainted, deadline });
+        self.pump.insert(lane);
+    }
+
+    fn may_enter(&self, request: &Request) -> Result<(), Reason> {
+        let Some((_, duty)) = self.duty_of(request.slot).filter(|_| self.signature.is_some()) else {
+            return Err(Reason::NoTable);
+        };
+        if duty.lost {
+            return Err(Reason::Lost);
+        }
+        let bytes = match &request.ask {
+            Ask::Write { command, .. } => command.len(),
+            Ask::Read { query } | Ask::Stale { query, .. } => query.len(),
+        };
+        if bytes > self.config.limits.write_bytes {
+            return Err(Reason::TooLarge);
+        }
+        if self.lanes.queued(self.root(request.slot)) >= self.config.limits.backlog {
+            return Err(Reason::Busy);
+        }
+        Ok(())
+    }
+
+    /// A stale read that the copy here can answer.
+    fn look_here(&self, request: &Request) -> Option<Answer> {
+        let Ask::Stale { query, after } = &request.ask else { return None };
+        let (bucket, _) = self.duty_of(request.slot)?;
+        let replica = self.replicas.get(&bucket).filter(|replica| replica.is_following())?;
+        let fresh = replica.heard() + self.config.timing.max_stale >= self.now;
+        let reached = after.is_none_or(|after| replica.copy().applied.offset >= after.mark.offset);
+        (fresh && reached).then(|| {
+            let (mark, payload) = replica.look(query);
+            Answer::Done { payload, position: Position { bucket, mark }, duplicate: false }
+        })
+    }
+
+    fn route(&self, duty: &Duty, replica: Option<&Replica>) -> Route {
+        let primary = duty.appointment.primary;
+        if primary.is_nobody() || duty.lost {
+            Route::Nowhere
+        } else if primary != self.me() {
+            Route::To(primary)
+        } else if replica.is_some_and(Replica::is_serving) {
+            Route::Here
+        } else {
+            Route::Nowhere
+        }
+    }
+
+    fn route_of(&self, ticket: Ticket) -> Route {
+        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return Route::Nowhere };
+        let Some((bucket, duty)) = self.duty_of(waiting.request.slot) else { return Route::Nowhere };
+        self.route(duty, self.replicas.get(&bucket))
+    }
+
+    /// Sends on what waits in this lane, in order, as far as it can go now.
+    pub(super) fn pump_lane(&mut self, key: LaneKey) {
+        loop {
+            let Some(lane) = self.lanes.lanes.get(&key) else { return };
+            let Some(&ticket) = lane.queue.first() else { return };
+            let route = self.route_of(ticket);
+            // What went another way comes back first: it must not be overtaken. Of hops one is under way at a time,
+            // since two may overtake each other.
+            let blocked = lane.under_way > 0 && (lane.route != route || route != Route::Here);
+            if blocked && !planted(Bug::LaneOvertakes) {
+                return;
+            }
+            let went = match route {
+                Route::Nowhere => return,
+                Route::Here => self.give_to_replica(ticket),
+                Route::To(node) => self.hop_on(key, node),
+            };
+            if !went {
+                return;
+            }
+        }
+    }
+
+    fn give_to_replica(&mut self, ticket: Ticket) -> bool {
+        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return false };
+        let Some((bucket, _)) = self.duty_of(waiting.request.slot) else { return false };
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return false };
+        let slot = waiting.request.slot;
+        let ask = waiting.request.ask.clone();
+        let waited = waiting.deadline < self.now + self.config.timing.request;
+        if planted(Bug::BacklogTwice)
+            && waited
+            && let Ask::Write { usage, command } = &ask
+        {
+            replica.write(self.now, &mut self.sink, ticket, slot, *usage, command.clone());
+        }
+        let taken = match ask {
+            Ask::Write { usage, command } => replica.write(self.now, &mut self.sink, ticket, slot, usage, command),
+            Ask::Read { query } => replica.read(&mut self.sink, ticket, query),
+            Ask::Stale { query, after } => {
+                // The primary may have been replaced without knowing: it asks its members, as for any other read.
+                let applied = replica.copy().applied.offset;
+                if after.is_some_and(|after| applied < after.mark.offset) {
+                    self.answer(ticket, Answer::NotApplied(Reason::TooStale));
+                    return true;
+                }
+                replica.read(&mut self.sink, ticket, query)
+            }
+        };
+        if taken {
+            self.lanes.depart(ticket, Route::Here, Where::Local);
+            self.dirty.insert(bucket);
+        }
+        taken
+    }
+
+    /// Passes on what this lane has for that node, all that is there at once.
+    fn hop_on(&mut self, key: LaneKey, node: NodeId) -> bool {
+        let Some(lane) = self.lanes.lanes.get(&key) else { return false };
+        let mut tickets = Vec::new();
+        let mut exhausted = Vec::new();
+        let mut bytes = 0;
+        for &ticket in lane.queue.iter().take(HOP_REQUESTS_MOST) {
+            let Some(waiting) = self.lanes.waiting.get(&ticket) else { break };
+            if self.route_of(ticket) != Route::To(node) || bytes > self.config.limits.frame_bytes {
+                break;
+            }
+            if waiting.hops >= HOPS_MOST {
+                exhausted.push(ticket);
+                continue;
+            }
+            bytes += match &waiting.request.ask {
+                Ask::Write { command, .. } => command.len(),
+                Ask::Read { query } | Ask::Stale { query, .. } => query.len(),
+            };
+            tickets.push(ticket);
+        }
+        let none = exhausted.is_empty();
+        exhausted.into_iter().for_each(|ticket| self.give_up(ticket, Reason::TooManyHops));
+        if tickets.is_empty() {
+            return !none;
+        }
+        self.begin_hop(key, node, tickets)
+    }
+
+    /// What a replica says of a request.
+    pub(super) fn on_outcome(&mut self, ticket: Ticket, outcome: Outcome) {
+        match outcome {
+            Outcome::Done { position, payload, duplicate } => {
+                self.answer(ticket, Answer::Done { payload, position, duplicate });
+            }
+            Outcome::Refused(refusal) => {
+                let answer = self.refused(ticket, refusal);
+                self.answer(ticket, answer);
+            }
+            Outcome::Full => self.answer(ticket, Answer::NotApplied(Reason::OutOfMemory)),
+            Outcome::Cut | Outcome::Moved => self.back(ticket, false),
+            Outcome::Unknown => self.on_fate_unknown(ticket),
+        }
+    }
+
+    fn refused(&self, ticket: Ticket, refusal: Refusal) -> Answer {
+        let reason = match refusal {
+            Refusal::AnswerGone { mark } => {
+                // It was applied; what it answered then was too long to be kept.
+                let slot = self.lanes.waiting.get(&ticket).map(|waiting| waiting.request.slot);
+                let bucket = slot.and_then(|slot| self.duty_of(slot)).map(|(bucket, _)| bucket).unwrap_or_default();
+                let position = Position { bucket, mark };
+                return Answer::Done { payload: Payload::default(), position, duplicate: true };
+            }
+            Refusal::Expired => Reason::SessionExpired,
+            Refusal::BelowFloor => Reason::BelowFloor,
+            Refusal::BeyondWindow { .. } => Reason::BeyondWindow,
+            Refusal::OtherSlot | Refusal::BadCounter | Refusal::OpenedAhead => Reason::BadSession,
+        };
+        Answer::NotApplied(reason)
+    }
+
+    /// Sent on, and nobody can say what became of it. Repeated only where that does no harm.
+    pub(super) fn on_fate_unknown(&mut self, ticket: Ticket) {
+        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return };
+        let repeatable = match &waiting.request.ask {
+            Ask::Write { usage, .. } => usage.is_some() || planted(Bug::UnknownRepeated),
+            Ask::Read { .. } | Ask::Stale { .. } => true,
+        };
+        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+        if repeatable { self.back(ticket, is_write) } else { self.answer(ticket, Answer::Unknown) }
+    }
+
+    fn back(&mut self, ticket: Ticket, tainted: bool) {
+        if self.was_overtaken(ticket) {
+            return self.answer(ticket, Answer::NotApplied(Reason::Paused));
+        }
+        if let Some(lane) = self.lanes.go_back(ticket, tainted) {
+            self.pump.insert(lane);
+        }
+    }
+
+    /// A read that comes back while a later request of its lane stays under way: asked again it would see what was
+    /// written after it.
+    fn was_overtaken(&self, ticket: Ticket) -> bool {
+        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return false };
+        let mut later = self.lanes.waiting.range(Ticket(ticket.0 + 1)..);
+        let overtaken = later.any(|(_, other)| {
+            let is_write = matches!(other.request.ask, Ask::Write { .. });
+            other.lane == waiting.lane && other.place != Where::Queued && is_write
+        });
+        overtaken && !matches!(waiting.request.ask, Ask::Write { .. })
+    }
+
+    /// It waited too long, or there is no sense in waiting.
+    pub(super) fn give_up(&mut self, ticket: Ticket, reason: Reason) {
+        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return };
+        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+        let sent = waiting.tainted || waiting.place != Where::Queued;
+        let answer = if is_write && sent { Answer::Unknown } else { Answer::NotApplied(reason) };
+        self.answer(ticket, answer);
+    }
+
+    pub(super) fn expire(&mut self) {
+        while let Some(ticket) = self.lanes.overdue(self.now) {
+            self.give_up(ticket, Reason::Paused);
+        }
+    }
+
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        let Some(waiting) = self.lanes.finish(ticket) else { return };
+        let answer = match answer {
+            // Not here; an earlier sending may have been, where nobody could say.
+            Answer::NotApplied(_) if waiting.tainted => Answer::Unknown,
+            Answer::NotApplied(_) | Answer::Done { .. } | Answer::Unknown => answer,
+        };
+        if let Where::Hopped(number) = waiting.place {
+            self.hops.forget(number, ticket);
+        }
+        self.pump.insert(waiting.lane);
+        self.tell(waiting.caller, answer);
+    }
+
+    pub(super) fn tell(&mut self, caller: Caller, answer: Answer) {
+        match caller {
+            Caller::Here(id) => self.outputs.push_back(ShardOutput::Answer { id, answer }),
+            Caller::Hop { origin, shard, number, place } => {
+                let guest = self.guests.get_mut(&(origin, shard));
+                let Some(taken) = guest.and_then(|guest| guest.taken.get_mut(&number)) else { return };
+                if let Some(known) = taken.answers.get_mut(place as usize)
+                    && known.is_none()
+                {
+                    *known = Some(answer);
+                    taken.fresh.push(place);
+                    self.answered.insert((origin, shard, number));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Whole nodes over a network that loses nothing: what they come to together.
+
+mod directives;
+mod town;
+mod user;
+mod whole;

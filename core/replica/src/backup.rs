@@ -1,0 +1,205 @@
+//! A copy that follows a primary: as a member, or to become one.
+//!
+//! It says what it holds, is cut once to what the primary shares with it, and from then on only grows until the epoch
+//! is over. What it acknowledges it holds, on its disk where it has one.
+
+use crate::catch_up::Incoming;
+use crate::event::Event;
+use crate::machine::{Replica, Role};
+use crate::message::{Ack, Body, Opened, Write};
+use crate::sink::{Outcome, Settings, Sink};
+use atoll_types::{BucketRecord, Bug, NodeId, Offset, Report, Time, planted};
+
+#[derive(Debug)]
+pub(crate) struct Backup {
+    pub(crate) primary: NodeId,
+    /// The opening write of this epoch was taken: this log is a beginning of the primary's.
+    pub(crate) open: bool,
+    /// The primary has to be told how far this copy is.
+    pub(crate) owes_ack: bool,
+    gap: bool,
+    /// The last round seen.
+    round: u64,
+    pub(crate) heard: Time,
+    /// Since when the primary is waited for: to open the epoch, or to commit what is here.
+    pub(crate) waiting_since: Option<Time>,
+    /// A snapshot that is here in part.
+    pub(crate) incoming: Option<Incoming>,
+}
+
+impl Backup {
+    pub(crate) fn new(now: Time, primary: NodeId) -> Backup {
+        Backup {
+            primary,
+            open: false,
+            owes_ack: false,
+            gap: false,
+            round: 0,
+            heard: now,
+            waiting_since: Some(now),
+            incoming: None,
+        }
+    }
+}
+
+impl Replica {
+    /// The primary asks what this copy holds.
+    pub(crate) fn on_open(&mut self, now: Time, sink: &mut Sink, from: NodeId) {
+        let Role::Backup(backup) = &mut self.role else { return };
+        if backup.primary == from {
+            backup.heard = now;
+            self.tell_what_is_here(sink);
+        }
+    }
+
+    pub(crate) fn tell_what_is_here(&mut self, sink: &mut Sink) {
+        let (bucket, epoch) = (self.bucket, self.epoch());
+        let nothing = self.useless || self.duty.as_ref().is_some_and(|duty| duty.range != self.copy.range);
+        let Role::Backup(backup) = &mut self.role else { return };
+        let opened = Opened {
+            applied: self.copy.applied.offset,
+            runs: self.log.runs(),
+            partial: backup.incoming.as_ref().map(Incoming::partial),
+            nothing,
+        };
+        sink.send(backup.primary, bucket, epoch, Body::Opened(opened));
+    }
+
+    pub(crate) fn on_write(&mut self, now: Time, sink: &mut Sink, from: NodeId, write: Write) {
+        let last = self.log.last_offset();
+        let Role::Backup(backup) = &mut self.role else { return };
+        if backup.primary != from || write.previous.offset > Offset::MOST {
+            return;
+        }
+        backup.heard = now;
+        if !backup.open || (planted(Bug::TruncatesTwice) && write.opening) {
+            let agrees = self.log.mark(write.previous.offset) == Some(write.previous);
+            if !write.opening || !agrees || write.previous.offset < self.copy.applied.offset {
+                return self.tell_what_is_here(sink);
+            }
+            self.open_to(now, sink, write.previous.offset);
+        } else if write.previous.offset > last {
+            (backup.gap, backup.owes_ack) = (true, true);
+            backup.round = backup.round.max(write.round);
+            return;
+        }
+        self.take_entries(&write);
+        self.order_entries(sink);
+        self.learn_commit(now, sink, &write);
+        let (last, safe) = (self.log.last_offset(), self.safe);
+        let bug = planted(Bug::BucketAckBeforePersist);
+        let uncommitted = last > self.committed;
+        let Role::Backup(backup) = &mut self.role else { return };
+        backup.round = backup.round.max(write.round);
+        // What is on its way to the disk is acknowledged once it is there; a round that reads wait for, now.
+        let asks = write.opening || !write.entries.is_empty();
+        backup.owes_ack |= write.confirm || (asks && (safe == last || bug));
+        backup.waiting_since = uncommitted.then(|| backup.waiting_since.unwrap_or(now));
+        if write.serving {
+            for ticket in self.cut.drain(..) {
+                sink.answer(ticket, Outcome::Cut);
+            }
+        }
+    }
+
+    /// Matches this log to the primary's, once in an epoch: what is above `to` is void.
+    fn open_to(&mut self, now: Time, sink: &mut Sink, to: Offset) {
+        let (bucket, epoch) = (self.bucket, self.epoch());
+        let cut = if planted(Bug::SuffixNotCut) { 0 } else { self.log.cut(to) as u64 };
+        if cut > 0 {
+            self.committed = self.committed.min(to);
+            self.clock = self.log.get(to).map_or(self.copy.time, |entry| entry.time);
+            (self.safe, self.ordered) = (self.safe.min(to), self.ordered.min(to));
+            for (_, offset) in &mut self.writing {
+                *offset = (*offset).min(to);
+            }
+            // A crash must not bring back what others have been told is gone.
+            let seq = sink.persist(BucketRecord::Cut { bucket, to });
+            self.shut(seq);
+            sink.event(|| Event::Cut { bucket, epoch, to, entries: cut });
+        }
+        while let Some(&(offset, ticket)) = self.pending.back()
+            && offset > to
+            && !planted(Bug::SuffixNotCut)
+        {
+            self.pending.pop_back();
+            self.cut.push(ticket);
+        }
+        self.cut.sort_unstable();
+        if let Role::Backup(backup) = &mut self.role {
+            (backup.open, backup.incoming) = (true, None);
+            backup.waiting_since = backup.waiting_since.map(|_| now);
+        }
+    }
+
+    fn take_entries(&mut self, write: &Write) {
+        let first = write.previous.offset.next();
+        for (offset, entry) in (first.0..).zip(&write.entries) {
+            if Offset(offset) == self.log.last_offset().next() {
+                self.clock = self.clock.max(entry.time);
+                self.log.append(entry.clone());
+            }
+        }
+    }
+
+    fn learn_commit(&mut self, now: Time, sink: &mut Sink, write: &Write) {
+        let last = self.log.last_offset();
+        let told = if planted(Bug::UncommittedShown) { last } else { write.committed.min(last) };
+        self.committed = self.committed.max(told);
+        self.apply(now, sink);
+        if let Some((offset, digest)) = write.digest
+            && offset == self.copy.applied.offset
+            && digest != self.copy.digest()
+        {
+            let (bucket, primary) = (self.bucket, write_primary(&self.role));
+            sink.event(|| Event::Diverged { bucket, primary, offset });
+            self.declare_damaged(sink);
+        }
+    }
+
+    pub(crate) fn flush_backup(&mut self, sink: &mut Sink) {
+        let (bucket, epoch, last) = (self.bucket, self.epoch(), self.log.last_offset());
+        let current = self.is_current() || planted(Bug::FenceAfterCommit);
+        let safe = if planted(Bug::BucketAckBeforePersist) { last } else { self.safe };
+        let full = sink.full;
+        let Role::Backup(backup) = &mut self.role else { return };
+        if !backup.open || !backup.owes_ack || !current {
+            return;
+        }
+        let ack = Ack { held: safe, round: backup.round, gap: backup.gap, full };
+        (backup.owes_ack, backup.gap) = (false, false);
+        sink.send(backup.primary, bucket, epoch, Body::Ack(ack));
+    }
+
+    /// A primary that does not open its epoch, or does not commit what is here, is complained of.
+    pub(crate) fn wake_backup(&mut self, now: Time, sink: &mut Sink) {
+        let (bucket, epoch) = (self.bucket, self.epoch());
+        let duty = self.duty.as_ref();
+        let member = duty.is_some_and(|duty| duty.appointment.is_member(self.me));
+        let stuck = duty.is_some_and(|duty| !duty.may_commit);
+        let useless = self.useless;
+        let Role::Backup(backup) = &mut self.role else { return };
+        let patience = sink.settings.ack_timeout * 3;
+        if backup.waiting_since.is_some_and(|since| now.since(since) >= patience) {
+            backup.waiting_since = Some(now);
+            // Where nothing may be committed there is nothing to complain of, unless nobody even asked.
+            if member && !(stuck && backup.open) {
+                sink.report(Report::Complain { bucket, epoch, about: backup.primary });
+            }
+            if useless {
+                sink.report(Report::Damaged { bucket });
+            }
+        }
+    }
+
+    pub(crate) fn backup_due(&self, backup: &Backup, settings: &Settings) -> Time {
+        backup.waiting_since.map_or(Time::NEVER, |since| since + settings.ack_timeout * 3)
+    }
+}
+
+fn write_primary(role: &Role) -> NodeId {
+    match role {
+        Role::Backup(backup) => backup.primary,
+        Role::Primary(_) | Role::Idle => NodeId::NOBODY,
+    }
+}

@@ -1,0 +1,143 @@
+//! The replicated state of one bucket: what its committed entries add up to.
+//!
+//! Invariant: a function of the entries up to `applied` alone. Two copies at the same mark have the same digest.
+//!
+//! Not here: which entries are committed (`primary.rs`, `backup.rs`).
+
+use crate::session::{Refusal, Sessions, Verdict};
+use atoll_types::{
+    At, BucketBody, BucketEntry, BucketSnapshot, Bug, HashSlot, Mark, Offset, Payload, SlotRange, StateMachine, Time,
+    planted,
+};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The first byte of a snapshot.
+const FORMAT: u8 = 1;
+
+#[derive(Debug)]
+pub struct Copy {
+    pub range: SlotRange,
+    /// The last entry applied.
+    pub applied: Mark,
+    /// The log's time.
+    pub time: Time,
+    pub sessions: Sessions,
+    pub machine: Box<dyn StateMachine>,
+}
+
+/// What became of a write when it was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Done {
+        /// Where it took effect: of a duplicate, the first time.
+        mark: Mark,
+        answer: Payload,
+        duplicate: bool,
+    },
+    Refused(Refusal),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Image {
+    range: SlotRange,
+    applied: Mark,
+    time: Time,
+    sessions: Sessions,
+    machine: Payload,
+}
+
+impl Copy {
+    pub fn empty(range: SlotRange, base: Mark, sessions: Sessions, machine: Box<dyn StateMachine>) -> Copy {
+        Copy { range, applied: base, time: Time::ZERO, sessions, machine }
+    }
+
+    pub fn at(&self) -> At {
+        At { mark: self.applied, time: self.time }
+    }
+
+    /// Applies the next entry. `now`, the node's own clock, must have no influence.
+    pub fn apply(&mut self, offset: Offset, entry: &BucketEntry, now: Time) -> Option<Applied> {
+        assert_eq!(offset, self.applied.offset.next(), "entries are applied in order");
+        self.applied = Mark { epoch: entry.epoch, offset };
+        self.time = self.time.max(entry.time);
+        let time = if planted(Bug::ExpiryByOwnClock) { now } else { self.time };
+        let at = At { mark: self.applied, time };
+        self.machine.advance(at);
+        self.sessions.advance(self.time);
+        match &entry.body {
+            BucketBody::Tick | BucketBody::Split => None,
+            BucketBody::Write { slot, usage, command } => {
+                let Some(usage) = usage else {
+                    return Some(self.take(at, command));
+                };
+                match self.sessions.enter(self.time, *slot, usage) {
+                    Verdict::New => {
+                        let applied = self.take(at, command);
+                        if let Applied::Done { mark, answer, .. } = &applied {
+                            self.sessions.store(usage, *mark, answer.as_slice());
+                        }
+                        Some(applied)
+                    }
+                    Verdict::Duplicate { mark, answer } => Some(Applied::Done { mark, answer, duplicate: true }),
+                    Verdict::Refused(refusal) => Some(Applied::Refused(refusal)),
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, at: At, command: &Payload) -> Applied {
+        let mut answer = Vec::new();
+        self.machine.apply(at, command.as_slice(), &mut answer);
+        Applied::Done { mark: at.mark, answer: answer.into(), duplicate: false }
+    }
+
+    pub fn read(&self, query: &Payload) -> Payload {
+        let mut answer = Vec::new();
+        self.machine.read(self.at(), query.as_slice(), &mut answer);
+        answer.into()
+    }
+
+    pub fn digest(&self) -> u64 {
+        let parts = [self.machine.digest(), self.sessions.digest(), self.time.0, self.applied.offset.0];
+        parts.iter().fold(u64::from(self.range.last.0), |digest, part| xxh3_64_with_seed(&part.to_le_bytes(), digest))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.machine.bytes() + self.sessions.bytes()
+    }
+
+    pub fn snapshot(&self) -> BucketSnapshot {
+        let sessions = if planted(Bug::SnapshotWithoutSessions) { Sessions::default() } else { self.sessions.clone() };
+        let (range, applied, time) = (self.range, self.applied, self.time);
+        let image = Image { range, applied, time, sessions, machine: self.machine.snapshot().into() };
+        let bytes = postcard::to_extend(&image, vec![FORMAT]).expect("a copy always has bytes");
+        BucketSnapshot { mark: self.applied, checksum: crc32c::crc32c(&bytes), bytes: bytes.into() }
+    }
+
+    /// The copy that a snapshot holds, if it is sound. `kind` is a machine of the right kind.
+    pub fn open(snapshot: &BucketSnapshot, kind: &dyn StateMachine) -> Option<Copy> {
+        let bytes = snapshot.bytes.as_slice();
+        if crc32c::crc32c(bytes) != snapshot.checksum && !planted(Bug::BadSnapshotInstalled) {
+            return None;
+        }
+        let (&format, body) = bytes.split_first()?;
+        let image: Image = postcard::from_bytes(body).ok().filter(|_| format == FORMAT)?;
+        let mut machine = kind.empty();
+        machine.install(image.machine.as_slice()).ok()?;
+        let Image { range, applied, time, sessions, .. } = image;
+        (applied == snapshot.mark).then_some(Copy { range, applied, time, sessions, machine })
+    }
+
+    /// Gives the upper half away.
+    pub fn split(&mut self, lower: SlotRange, upper: SlotRange) -> Copy {
+        let machine = self.machine.split(upper.first);
+        let mut sessions = self.sessions.split(|slot: HashSlot| upper.contains(slot));
+        if planted(Bug::SplitForgetsSessions) {
+            sessions = Sessions::default();
+        }
+        self.sessions = self.sessions.split(|slot: HashSlot| lower.contains(slot));
+        self.range = lower;
+        Copy { range: upper, applied: self.applied, time: self.time, sessions, machine }
+    }
+}

@@ -1,0 +1,37 @@
+//! The bucket log: one node's copy of one bucket, as primary, backup, or catching up.
+//!
+//! A replica is a machine without a clock, a disk or a network of its own: its shard gives it duties, messages,
+//! requests and the time, and takes what it wants done from a [`Sink`] that all replicas of the shard share.
+//!
+//! | Rule | File |
+//! |---|---|
+//! | the highest epoch counts, and is remembered first | `machine.rs` |
+//! | opening an epoch, committing, confirming reads | `primary.rs`, `peer.rs` |
+//! | being cut once, acknowledging, showing only what is committed | `backup.rs` |
+//! | snapshots in pieces | `catch_up.rs` |
+//! | where two logs agree | `log.rs` |
+//! | applying, answering, halving | `copy.rs` |
+//! | a write counts once | `session.rs` |
+//! | what a restart finds | `restore.rs` |
+
+mod backup;
+mod catch_up;
+mod copy;
+mod event;
+mod log;
+mod machine;
+pub mod message;
+mod peer;
+mod primary;
+mod restore;
+pub mod session;
+mod sink;
+
+pub use copy::Copy;
+pub use event::Event;
+pub use log::{Log, Run};
+pub use machine::Replica;
+pub use message::Message;
+pub use restore::restore;
+pub use session::{Refusal, Sessions};
+pub use sink::{Action, Outcome, Settings, Sink, Ticket};

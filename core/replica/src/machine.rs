@@ -1,0 +1,548 @@
+//! One node's copy of one bucket, and what it is to do about it.
+//!
+//! ```text
+//!                 appointed primary                    every member holds what the epoch began with
+//!        ┌──────────────────────────────▶ Primary: opening ──────────────────────────────▶ Primary: serving
+//!        │                                   │                                                │
+//!   Idle ◀── not named, or a later epoch was seen ────────────────────────────────────────────┤
+//!        │                                   │                                                │
+//!        └──────────────────────────────▶ Backup: closed ──── opening write matches ──▶ Backup: open
+//!             appointed member or catching up
+//! ```
+//! Every new epoch starts again from the left.
+//!
+//! Invariants (`check`): base ≤ applied ≤ committed ≤ last; safe ≤ last; the epoch of the duty ≤ the highest seen.
+//!
+//! Not here: who is appointed (`atoll-distributor`), which request comes here (`atoll-node`, shard).
+
+use crate::backup::Backup;
+use crate::copy::{Applied, Copy};
+use crate::event::Event;
+use crate::log::Log;
+use crate::message::{Body, Message, Refused};
+use crate::peer::Primary;
+use crate::session::Sessions;
+use crate::sink::{Outcome, Sink, Ticket};
+use atoll_types::{
+    BucketBody, BucketId, BucketRecord, Bug, Duty, Epoch, JournalSeq, Mark, NodeId, Offset, Payload, Position, Report,
+    SlotRange, StateMachine, Time, planted,
+};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Messages that wait for a record or for the edict they speak of. Beyond it they are dropped, and sent again.
+const HELD_MOST: usize = 64;
+
+#[derive(Debug)]
+pub(crate) enum Role {
+    Idle,
+    Primary(Box<Primary>),
+    Backup(Box<Backup>),
+}
+
+#[derive(Debug)]
+pub struct Replica {
+    pub(crate) bucket: BucketId,
+    pub(crate) me: NodeId,
+    pub(crate) copy: Copy,
+    pub(crate) log: Log,
+    /// All up to here is committed, as far as this copy knows. applied ≤ committed ≤ last.
+    pub(crate) committed: Offset,
+    /// All up to here is on the disk, where there is one.
+    pub(crate) safe: Offset,
+    /// Entries ordered to be written up to here.
+    pub(crate) ordered: Offset,
+    /// Records of entries under way, and what is safe once they are.
+    pub(crate) writing: VecDeque<(JournalSeq, Offset)>,
+    /// The highest epoch this copy ever heard of. Nothing older counts.
+    pub(crate) seen: Epoch,
+    pub(crate) duty: Option<Box<Duty>>,
+    pub(crate) role: Role,
+    /// Nothing is answered before this record is safe.
+    gate: Option<JournalSeq>,
+    held: Vec<(NodeId, Message)>,
+    /// Callers of what was written here and is not committed, by offset.
+    pub(crate) pending: VecDeque<(Offset, Ticket)>,
+    /// Callers of what was cut in this epoch, which does not serve yet.
+    pub(crate) cut: Vec<Ticket>,
+    /// The time of the last entry: the next is not earlier.
+    pub(crate) clock: Time,
+    /// In this epoch, and those before, an earlier life of this node may have acted: this one does not.
+    void: Epoch,
+    /// This copy cannot follow its primary, and says so.
+    pub(crate) useless: bool,
+}
+
+impl Replica {
+    /// A copy that holds nothing.
+    pub fn empty(
+        bucket: BucketId,
+        range: SlotRange,
+        base: Mark,
+        idle: Duration,
+        machine: Box<dyn StateMachine>,
+    ) -> Replica {
+        Replica::of(bucket, Copy::empty(range, base, Sessions::new(idle), machine))
+    }
+
+    pub(crate) fn of(bucket: BucketId, copy: Copy) -> Replica {
+        let base = copy.applied;
+        Replica {
+            bucket,
+            me: NodeId::NOBODY,
+            clock: copy.time,
+            copy,
+            log: Log::new(base),
+            committed: base.offset,
+            safe: base.offset,
+            ordered: base.offset,
+            writing: VecDeque::new(),
+            seen: Epoch::ZERO,
+            duty: None,
+            role: Role::Idle,
+            gate: None,
+            held: Vec::new(),
+            pending: VecDeque::new(),
+            cut: Vec::new(),
+            void: Epoch::ZERO,
+            useless: false,
+        }
+    }
+
+    /// A new life begins: what an earlier one was appointed to is not this one's business.
+    pub fn begin_life(&mut self, sink: &mut Sink) {
+        self.abandon(sink);
+        self.void_what_was();
+    }
+
+    /// An earlier copy had heard of this epoch: it still counts.
+    pub fn remember(&mut self, seen: Epoch) {
+        self.seen = self.seen.max(seen);
+    }
+
+    /// What was appointed up to this epoch was meant for an earlier life.
+    pub fn void_up_to(&mut self, epoch: Epoch) {
+        self.void = self.void.max(epoch);
+    }
+
+    pub(crate) fn void_what_was(&mut self) {
+        self.void = self.seen;
+    }
+
+    pub fn bucket(&self) -> BucketId {
+        self.bucket
+    }
+
+    pub fn range(&self) -> SlotRange {
+        self.copy.range
+    }
+
+    pub fn copy(&self) -> &Copy {
+        &self.copy
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub fn committed(&self) -> Offset {
+        self.committed
+    }
+
+    pub fn seen(&self) -> Epoch {
+        self.seen
+    }
+
+    pub fn duty(&self) -> Option<&Duty> {
+        self.duty.as_deref()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.copy.bytes() + self.log.bytes()
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.duty.as_ref().map_or(Epoch::ZERO, |duty| duty.appointment.epoch)
+    }
+
+    /// Is the epoch of the duty the latest that was heard of, and written down as such?
+    pub(crate) fn is_current(&self) -> bool {
+        self.gate.is_none() && self.duty.is_some() && self.epoch() == self.seen
+    }
+
+    /// Was this copy appointed in this epoch or a later one, in this life or an earlier?
+    pub fn acted_in(&self, epoch: Epoch) -> bool {
+        self.epoch() >= epoch || self.void >= epoch
+    }
+
+    /// Something of this copy is on its way to the disk.
+    pub fn awaits_disk(&self) -> bool {
+        self.gate.is_some() || !self.writing.is_empty()
+    }
+
+    /// Takes requests now.
+    pub fn is_serving(&self) -> bool {
+        match &self.role {
+            Role::Primary(primary) => self.is_current() && primary.serving && !primary.closed,
+            Role::Backup(_) | Role::Idle => false,
+        }
+    }
+
+    /// This node is a member that follows its primary: its committed state may be shown, as of when it heard it. A
+    /// primary asks its members instead: it may have been replaced without knowing.
+    pub fn is_following(&self) -> bool {
+        match &self.role {
+            Role::Primary(_) | Role::Idle => false,
+            Role::Backup(backup) => self.is_current() && backup.open && self.is_member() && !self.useless,
+        }
+    }
+
+    /// When this copy last heard its primary.
+    pub fn heard(&self) -> Time {
+        match &self.role {
+            Role::Backup(backup) => backup.heard,
+            Role::Primary(_) | Role::Idle => Time::ZERO,
+        }
+    }
+
+    fn is_member(&self) -> bool {
+        self.duty.as_ref().is_some_and(|duty| duty.appointment.is_member(self.me))
+    }
+
+    /// Notes a later epoch, before anything else is said. What was written in this copy's own epoch can no longer be
+    /// committed by it.
+    fn see(&mut self, sink: &mut Sink, epoch: Epoch) {
+        if epoch <= self.seen {
+            return;
+        }
+        self.seen = epoch;
+        let seq = sink.persist(BucketRecord::Seen { bucket: self.bucket, epoch });
+        if !planted(Bug::EpochNotPersisted) {
+            self.shut(seq);
+        }
+    }
+
+    /// Everything waits for this record.
+    pub(crate) fn shut(&mut self, seq: Option<JournalSeq>) {
+        self.gate = seq.or(self.gate);
+    }
+
+    /// Takes a duty from the cluster log. They come in order.
+    pub fn appoint(&mut self, now: Time, sink: &mut Sink, me: NodeId, duty: Duty) {
+        self.me = me;
+        let epoch = duty.appointment.epoch;
+        if self.duty.is_some() && epoch == self.epoch() {
+            self.duty = Some(Box::new(duty));
+            return self.on_same_epoch(now, sink);
+        }
+        if epoch < self.epoch() {
+            return; // Told again from an older table.
+        }
+        self.leave(sink, &duty);
+        self.see(sink, epoch);
+        self.duty = Some(Box::new(duty));
+        if epoch == self.seen {
+            self.take_office(now, sink);
+        }
+    }
+
+    pub(crate) fn take_office(&mut self, now: Time, sink: &mut Sink) {
+        let Some(duty) = &self.duty else { return };
+        // One that only catches up counts for nothing, in whichever life.
+        let void = duty.appointment.epoch <= self.void && duty.appointment.is_member(self.me);
+        if void && !planted(Bug::RestartedPrimaryGoesOn) {
+            return;
+        }
+        if duty.appointment.primary == self.me {
+            self.open_epoch(now, sink);
+        } else if duty.appointment.names(self.me) {
+            let backup = Backup::new(now, duty.appointment.primary);
+            self.role = Role::Backup(Box::new(backup));
+        }
+        self.replay_held(now, sink);
+    }
+
+    /// An epoch is over here. Reads go elsewhere; writes are answered by their fate, where this copy will learn it.
+    fn leave(&mut self, sink: &mut Sink, next: &Duty) {
+        if let Role::Primary(primary) = &mut self.role {
+            for read in primary.reads.drain(..) {
+                sink.answer(read.ticket, Outcome::Moved);
+            }
+        }
+        for ticket in self.cut.drain(..) {
+            sink.answer(ticket, Outcome::Unknown);
+        }
+        if !next.appointment.is_member(self.me) {
+            self.give_up_pending(sink);
+        }
+        self.role = Role::Idle;
+    }
+
+    /// This copy will not learn what becomes of what was written here.
+    fn give_up_pending(&mut self, sink: &mut Sink) {
+        for (_, ticket) in self.pending.drain(..) {
+            sink.answer(ticket, Outcome::Unknown);
+        }
+    }
+
+    /// This node lost its place, or the copy goes: all callers are told.
+    pub fn abandon(&mut self, sink: &mut Sink) {
+        let nobody = Duty {
+            range: self.copy.range,
+            appointment: Default::default(),
+            may_commit: false,
+            settled: false,
+            splitting: false,
+            lost: false,
+            begins: None,
+            divided: None,
+        };
+        self.leave(sink, &nobody);
+        self.duty = None;
+        self.held.clear();
+    }
+
+    pub fn on_message(&mut self, now: Time, sink: &mut Sink, from: NodeId, message: Message) {
+        let late = message.epoch < self.seen;
+        if late && !(planted(Bug::FenceAfterCommit) && message.epoch == self.epoch()) {
+            if !matches!(message.body, Body::Refused(_)) && self.gate.is_none() {
+                let refused = Refused { current: self.seen };
+                sink.send(from, self.bucket, self.seen, Body::Refused(refused));
+            }
+            return;
+        }
+        self.see(sink, message.epoch);
+        if matches!(message.body, Body::Refused(_)) {
+            return;
+        }
+        if self.gate.is_some() || (message.epoch > self.epoch()) {
+            if self.held.len() < HELD_MOST {
+                self.held.push((from, message));
+            }
+            return;
+        }
+        self.dispatch(now, sink, from, message.body);
+    }
+
+    fn dispatch(&mut self, now: Time, sink: &mut Sink, from: NodeId, body: Body) {
+        match body {
+            Body::Open(_) => self.on_open(now, sink, from),
+            Body::Opened(opened) => self.on_opened(now, sink, from, &opened),
+            Body::Write(write) => self.on_write(now, sink, from, write),
+            Body::Ack(ack) => self.on_ack(now, sink, from, &ack),
+            Body::Piece(piece) => self.on_piece(now, sink, from, piece),
+            Body::Got(got) => self.on_got(now, sink, from, &got),
+            Body::Refused(_) => {} // Its epoch was noted.
+        }
+    }
+
+    fn replay_held(&mut self, now: Time, sink: &mut Sink) {
+        for (from, message) in std::mem::take(&mut self.held) {
+            self.on_message(now, sink, from, message);
+        }
+    }
+
+    pub fn on_persisted(&mut self, now: Time, sink: &mut Sink, seq: JournalSeq) {
+        let before = (self.safe, self.gate);
+        while let Some(&(waiting, offset)) = self.writing.front()
+            && waiting <= seq
+        {
+            self.writing.pop_front();
+            self.safe = self.safe.max(offset.min(self.log.last_offset()));
+        }
+        if self.gate.is_some_and(|gate| gate <= seq) {
+            self.gate = None;
+            self.on_gate_open(now, sink);
+            self.replay_held(now, sink);
+        }
+        if before != (self.safe, self.gate) {
+            self.on_safe(now, sink);
+        }
+    }
+
+    fn on_gate_open(&mut self, now: Time, sink: &mut Sink) {
+        if matches!(self.role, Role::Idle) && self.is_current() {
+            self.take_office(now, sink);
+        } else if let Role::Primary(_) = &self.role {
+            self.ask_all(now, sink);
+        }
+    }
+
+    /// Something of this copy's own became safe.
+    fn on_safe(&mut self, now: Time, sink: &mut Sink) {
+        match &mut self.role {
+            Role::Primary(_) => self.advance(now, sink),
+            Role::Backup(backup) => backup.owes_ack |= backup.open,
+            Role::Idle => {}
+        }
+    }
+
+    /// Orders what was appended to be written, in one record.
+    pub(crate) fn order_entries(&mut self, sink: &mut Sink) {
+        let last = self.log.last_offset();
+        if self.ordered == last {
+            return;
+        }
+        if sink.settings.durable {
+            let first = self.ordered.next();
+            let entries = self.log.from(first, usize::MAX);
+            let record = BucketRecord::Appended { bucket: self.bucket, first, entries };
+            if let Some(seq) = sink.persist(record) {
+                self.writing.push_back((seq, last));
+            }
+        } else {
+            self.safe = last;
+        }
+        self.ordered = last;
+    }
+
+    /// Applies what is committed, and answers whoever waits for it.
+    pub(crate) fn apply(&mut self, now: Time, sink: &mut Sink) {
+        while self.copy.applied.offset < self.committed {
+            let offset = self.copy.applied.offset.next();
+            let Some(entry) = self.log.get(offset).cloned() else { return };
+            // A read that came before this was written does not see it.
+            self.answer_reads(sink);
+            let applied = self.copy.apply(offset, &entry, now);
+            let (bucket, mark) = (self.bucket, self.copy.applied);
+            if sink.watched {
+                let digest = self.copy.digest();
+                sink.event(|| Event::Applied { bucket, mark, digest });
+            }
+            while let Some(&(waiting, ticket)) = self.pending.front()
+                && waiting <= offset
+            {
+                self.pending.pop_front();
+                if waiting == offset {
+                    sink.answer(ticket, outcome(bucket, applied.clone()));
+                }
+            }
+        }
+        self.trim(sink);
+    }
+
+    fn trim(&mut self, sink: &Sink) {
+        let keep = sink.settings.log;
+        if self.log.len() < keep.saturating_mul(2).max(16) {
+            return;
+        }
+        let mut to = Offset(self.copy.applied.offset.0.saturating_sub(keep as u64));
+        if let Role::Primary(primary) = &self.role {
+            to = to.min(primary.wanted_by_slow(self.log.last_offset(), keep as u64 * 8));
+        }
+        self.log.trim(to);
+    }
+
+    /// Ends a round of inputs: what is there is sent, once.
+    pub fn flush(&mut self, now: Time, sink: &mut Sink) {
+        if self.gate.is_some() {
+            return;
+        }
+        match &mut self.role {
+            Role::Primary(_) => self.flush_primary(now, sink),
+            Role::Backup(_) => self.flush_backup(sink),
+            Role::Idle => {}
+        }
+    }
+
+    pub fn on_wake(&mut self, now: Time, sink: &mut Sink) {
+        if self.gate.is_some() {
+            return;
+        }
+        match &mut self.role {
+            Role::Primary(_) => self.wake_primary(now, sink),
+            Role::Backup(_) => self.wake_backup(now, sink),
+            Role::Idle => {}
+        }
+    }
+
+    /// When this copy next has something to do by itself.
+    pub fn due(&self, settings: &crate::sink::Settings) -> Time {
+        match &self.role {
+            _ if self.gate.is_some() => Time::NEVER, // tidy: the record it waits for wakes it
+            Role::Primary(primary) => self.primary_due(primary, settings),
+            Role::Backup(backup) => self.backup_due(backup, settings),
+            Role::Idle => Time::NEVER,
+        }
+    }
+
+    /// A stale read, of committed state.
+    pub fn look(&self, query: &Payload) -> (Mark, Payload) {
+        (self.copy.applied, self.copy.read(query))
+    }
+
+    /// Forgets everything and begins at `base`, by first placement or by an operator's word.
+    pub fn begin(&mut self, sink: &mut Sink, range: SlotRange, base: Mark) {
+        self.abandon(sink);
+        let idle = sink.settings.session_idle;
+        let machine = self.copy.machine.empty();
+        self.replace(Copy::empty(range, base, Sessions::new(idle), machine));
+        self.useless = false;
+        let seq = sink.persist(BucketRecord::Began { bucket: self.bucket, range, width: sink.width, base });
+        self.shut(seq);
+    }
+
+    /// The whole copy is this from now on.
+    pub(crate) fn replace(&mut self, copy: Copy) {
+        let base = copy.applied;
+        self.clock = copy.time;
+        self.copy = copy;
+        self.log = Log::new(base);
+        (self.committed, self.safe, self.ordered) = (base.offset, base.offset, base.offset);
+        self.writing.clear();
+    }
+
+    /// Does the log end with the split that the edict divides the bucket at?
+    pub fn ends_with_split_of(&self, epoch: Epoch) -> bool {
+        let last = self.log.last();
+        let split = self.log.get(last.offset).is_some_and(|entry| entry.body == BucketBody::Split);
+        split && last.epoch == epoch
+    }
+
+    /// The dividing edict: every member held the split, so all up to it is committed. Gives the upper half.
+    pub fn divide(&mut self, now: Time, sink: &mut Sink, lower: SlotRange, upper: SlotRange) -> Replica {
+        self.committed = self.log.last_offset();
+        self.apply(now, sink);
+        let (bucket, at) = (self.bucket, self.log.last());
+        sink.persist(BucketRecord::Divided { bucket, at, lower, upper });
+        sink.event(|| Event::Divided { bucket, at, lower, upper });
+        self.halve(lower, upper)
+    }
+
+    pub(crate) fn halve(&mut self, lower: SlotRange, upper: SlotRange) -> Replica {
+        let other = self.copy.split(lower, upper);
+        let at = self.copy.applied;
+        self.log = Log::new(at);
+        (self.committed, self.safe, self.ordered) = (at.offset, at.offset, at.offset);
+        self.writing.clear();
+        let mut upper = Replica::of(upper.bucket(), other);
+        upper.me = self.me; // What the whole has seen is not on the disk for this half: it sees for itself.
+        upper
+    }
+
+    /// This copy is of no use: it is to be given a new one.
+    pub(crate) fn declare_damaged(&mut self, sink: &mut Sink) {
+        self.useless = true;
+        sink.report(Report::Damaged { bucket: self.bucket });
+    }
+
+    pub fn check(&self) {
+        let (applied, last) = (self.copy.applied.offset, self.log.last_offset());
+        assert!(self.log.base().offset <= applied, "nothing is trimmed before it is applied");
+        assert!(applied <= self.committed && self.committed <= last, "applied ≤ committed ≤ last");
+        assert!(self.safe <= last && self.ordered <= last, "safe ≤ last");
+        assert!(self.epoch() <= self.seen, "the epoch of the duty was seen");
+        assert!(self.copy.range.bucket() == self.bucket, "a bucket is named by its first slot");
+        assert!(self.pending.iter().is_sorted(), "callers wait in the order of their writes");
+    }
+}
+
+fn outcome(bucket: BucketId, applied: Option<Applied>) -> Outcome {
+    match applied {
+        Some(Applied::Done { mark, answer, duplicate }) => {
+            Outcome::Done { position: Position { bucket, mark }, payload: answer, duplicate }
+        }
+        Some(Applied::Refused(refusal)) => Outcome::Refused(refusal),
+        None => Outcome::Moved, // No caller waits for an entry that nobody asked for.
+    }
+}

@@ -1,0 +1,171 @@
+//! What a primary keeps about an epoch: how far each other node is, which reads wait, what was told.
+//!
+//! ```text
+//!   a peer:  Asked ──opened──▶ Streaming (sent, acknowledged)
+//!              │                    ▲
+//!              └──nothing shared──▶ Copying (a snapshot, in pieces)          only one that catches up
+//! ```
+
+use crate::catch_up::Copying;
+use crate::sink::Ticket;
+use atoll_types::{BucketSnapshot, Bug, Duty, NodeId, Offset, Payload, Time, planted};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Asked what it holds.
+    Asked,
+    Streaming,
+    Copying(Copying),
+}
+
+/// Another node that this primary sends to.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    pub(crate) member: bool,
+    pub(crate) stage: Stage,
+    /// Its log and this one agree up to here.
+    pub(crate) matched: Offset,
+    /// It has acknowledged in this epoch.
+    pub(crate) opened: bool,
+    /// Counts only once it is opened.
+    pub(crate) acked: Offset,
+    pub(crate) sent: Offset,
+    pub(crate) round_sent: u64,
+    pub(crate) round_acked: u64,
+    pub(crate) commit_sent: Offset,
+    /// It knows that the epoch serves: what it was cut stays cut.
+    pub(crate) told_serving: bool,
+    /// Has no memory to spare.
+    pub(crate) full: bool,
+    /// Sent again then, if nothing is heard.
+    pub(crate) retry_at: Time,
+    /// Since when it is waited for without any progress.
+    pub(crate) waiting_since: Option<Time>,
+    /// When it was last reported as ready.
+    pub(crate) reported: Option<Time>,
+}
+
+impl Peer {
+    pub(crate) fn new(node: NodeId, member: bool) -> Peer {
+        Peer {
+            node,
+            member,
+            stage: Stage::Asked,
+            matched: Offset::ZERO,
+            opened: false,
+            acked: Offset::ZERO,
+            sent: Offset::ZERO,
+            round_sent: 0,
+            round_acked: 0,
+            commit_sent: Offset::ZERO,
+            told_serving: false,
+            full: false,
+            retry_at: Time::NEVER,
+            waiting_since: None,
+            reported: None,
+        }
+    }
+
+    pub(crate) fn progressed(&mut self, now: Time) {
+        self.waiting_since = self.waiting_since.map(|_| now);
+    }
+
+    pub(crate) fn waits(&mut self, now: Time, retry: std::time::Duration) {
+        self.waiting_since.get_or_insert(now);
+        self.retry_at = now + retry;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct WaitingRead {
+    pub(crate) ticket: Ticket,
+    /// Confirmed by a round no older than this.
+    pub(crate) round: u64,
+    /// It sees at least everything written before it came.
+    pub(crate) index: Offset,
+    pub(crate) query: Payload,
+}
+
+#[derive(Debug)]
+pub(crate) struct Primary {
+    /// The end of the log when the epoch began: every member has to hold it before anything is served.
+    pub(crate) inherited: Offset,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) serving: bool,
+    /// The split was written: nothing comes after it in this epoch.
+    pub(crate) closed: bool,
+    pub(crate) split: Option<Offset>,
+    /// The last round sent.
+    pub(crate) round: u64,
+    /// The round that the newest waiting read needs.
+    pub(crate) wanted_round: u64,
+    pub(crate) reads: VecDeque<WaitingRead>,
+    /// The commit index is sent by itself then.
+    pub(crate) commit_at: Time,
+    /// When this epoch was last reported as settled or divided.
+    pub(crate) settled_at: Option<Time>,
+    pub(crate) divided_at: Option<Time>,
+    /// Since when the own disk is waited for.
+    pub(crate) disk_since: Option<Time>,
+    /// Made for those that copy, as long as somebody does.
+    pub(crate) snapshot: Option<Arc<BucketSnapshot>>,
+}
+
+impl Primary {
+    pub(crate) fn new(inherited: Offset) -> Primary {
+        Primary {
+            inherited,
+            peers: Vec::new(),
+            serving: false,
+            closed: false,
+            split: None,
+            round: 0,
+            wanted_round: 0,
+            reads: VecDeque::new(),
+            commit_at: Time::NEVER,
+            settled_at: None,
+            divided_at: None,
+            disk_since: None,
+            snapshot: None,
+        }
+    }
+
+    pub(crate) fn peer(&mut self, node: NodeId) -> Option<&mut Peer> {
+        self.peers.iter_mut().find(|peer| peer.node == node)
+    }
+
+    /// The other members, all of which have to acknowledge.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().filter(|peer| peer.member)
+    }
+
+    pub(crate) fn enlist(&mut self, duty: &Duty, me: NodeId) {
+        let appointment = &duty.appointment;
+        self.peers.retain(|peer| appointment.names(peer.node));
+        for &node in appointment.members.iter().chain(&appointment.catching_up) {
+            if node != me && !self.peers.iter().any(|peer| peer.node == node) {
+                self.peers.push(Peer::new(node, appointment.is_member(node)));
+            }
+        }
+    }
+
+    /// Below this nothing may be trimmed: somebody who catches up still needs it, unless that is too far behind.
+    pub(crate) fn wanted_by_slow(&self, last: Offset, patience: u64) -> Offset {
+        let needs = self.peers.iter().filter_map(|peer| match &peer.stage {
+            Stage::Asked => None,
+            Stage::Streaming => Some(peer.acked.max(peer.matched)),
+            Stage::Copying(copying) => Some(copying.mark().offset),
+        });
+        needs.filter(|need| last.above(*need) <= patience).min().unwrap_or(last)
+    }
+
+    /// The highest round that every member has acknowledged.
+    pub(crate) fn confirmed_round(&self) -> u64 {
+        let rounds = self.members().map(|peer| peer.round_acked);
+        let confirmed = if planted(Bug::ReadOneMember) { rounds.max() } else { rounds.min() };
+        confirmed.unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,471 @@
+//! The primary of one epoch: opens it, writes to every member, commits what all of them hold, confirms reads.
+//!
+//! Not here: what it keeps about the others (`peer.rs`), how logs are matched (`log.rs`), pieces of snapshots
+//! (`catch_up.rs`).
+
+use crate::event::Event;
+use crate::machine::{Replica, Role};
+use crate::message::{Ack, Body, Open, Opened, Write};
+use crate::peer::{Peer, Primary, Stage, WaitingRead};
+use crate::session::Verdict;
+use crate::sink::{Outcome, Settings, Sink, Ticket};
+use atoll_types::{
+    BucketBody, BucketEntry, Bug, HashSlot, NodeId, Offset, Payload, Position, Report, SessionUse, Time, planted,
+};
+use std::sync::Arc;
+
+/// A node that lags by no more than this many entries is ready to be a member.
+const READY_LAG: u64 = 16;
+
+/// Frames to one peer at a time; the rest goes out once these are acknowledged.
+const FRAMES_MOST: usize = 8;
+
+impl Replica {
+    /// Takes up the epoch as its primary, with everything this copy holds.
+    pub(crate) fn open_epoch(&mut self, now: Time, sink: &mut Sink) {
+        if planted(Bug::UsurpKeepsLastOnly) && self.log.last_offset().above(self.committed) > 1 {
+            self.log.cut(self.committed.next());
+            (self.safe, self.ordered) = (self.safe.min(self.committed.next()), self.committed.next());
+        }
+        let mut primary = Primary::new(self.log.last_offset());
+        if let Some(duty) = &self.duty {
+            primary.enlist(duty, self.me);
+        }
+        self.role = Role::Primary(Box::new(primary));
+        self.ask_all(now, sink);
+        self.advance(now, sink);
+    }
+
+    /// Asks those that were not asked yet what they hold.
+    pub(crate) fn ask_all(&mut self, now: Time, sink: &mut Sink) {
+        let (current, bucket, epoch) = (self.is_current(), self.bucket, self.epoch());
+        let Role::Primary(primary) = &mut self.role else { return };
+        if !current {
+            return;
+        }
+        for peer in primary.peers.iter_mut().filter(|peer| matches!(peer.stage, Stage::Asked)) {
+            if peer.waiting_since.is_none() {
+                sink.send(peer.node, bucket, epoch, Body::Open(Open));
+                peer.waits(now, sink.settings.retry);
+            }
+        }
+    }
+
+    /// The same epoch with other flags: somebody else catches up, it settled, it is to be split.
+    pub(crate) fn on_same_epoch(&mut self, now: Time, sink: &mut Sink) {
+        let current = self.is_current();
+        let Some(duty) = &self.duty else { return };
+        match &mut self.role {
+            Role::Primary(primary) => {
+                primary.enlist(duty, self.me);
+                self.ask_all(now, sink);
+                self.advance(now, sink);
+                self.close_for_split(now, sink);
+            }
+            Role::Backup(_) if !duty.appointment.names(self.me) => self.role = Role::Idle,
+            Role::Backup(_) => {}
+            Role::Idle if current => self.take_office(now, sink),
+            Role::Idle => {}
+        }
+    }
+
+    fn close_for_split(&mut self, now: Time, sink: &mut Sink) {
+        let splitting = self.duty.as_ref().is_some_and(|duty| duty.splitting && duty.settled);
+        let current = self.is_current();
+        let Role::Primary(primary) = &mut self.role else { return };
+        if !splitting || !current || !primary.serving || primary.split.is_some() {
+            return;
+        }
+        let offset = self.append(now, BucketBody::Split);
+        if let Role::Primary(primary) = &mut self.role {
+            primary.split = Some(offset);
+            primary.closed = !planted(Bug::HalvesServeEarly);
+        }
+        self.flush_primary(now, sink);
+    }
+
+    fn append(&mut self, now: Time, body: BucketBody) -> Offset {
+        self.clock = self.clock.max(now);
+        let entry = BucketEntry { epoch: self.epoch(), time: self.clock, body };
+        self.log.append(Arc::new(entry))
+    }
+
+    /// Takes a write. False where it cannot be taken now: it stays with the caller.
+    pub fn write(
+        &mut self,
+        now: Time,
+        sink: &mut Sink,
+        ticket: Ticket,
+        slot: HashSlot,
+        usage: Option<SessionUse>,
+        command: Payload,
+    ) -> bool {
+        let unacknowledged = self.log.bytes() > sink.settings.window_bytes + self.kept_bytes();
+        if !self.is_serving() || unacknowledged {
+            return false;
+        }
+        if let Some(usage) = &usage {
+            // As of the time that the entry would get: a session may have been opened since the last one.
+            let time = self.clock.max(now);
+            let verdict = if planted(Bug::SessionEnteredAtWrite) {
+                self.copy.sessions.enter(time, slot, usage)
+            } else {
+                self.copy.sessions.look(time, slot, usage)
+            };
+            match verdict {
+                Verdict::New => {}
+                Verdict::Duplicate { mark, answer } => {
+                    let payload = if planted(Bug::DuplicateAnsweredAnew) { Payload::default() } else { answer };
+                    let position = Position { bucket: self.bucket, mark };
+                    sink.answer(ticket, Outcome::Done { position, payload, duplicate: true });
+                    return true;
+                }
+                Verdict::Refused(refusal) => {
+                    sink.answer(ticket, Outcome::Refused(refusal));
+                    return true;
+                }
+            }
+        }
+        let Role::Primary(primary) = &self.role else { return false };
+        let full = sink.full || primary.members().any(|peer| peer.full);
+        if full && self.copy.machine.grows(command.as_slice()) {
+            sink.answer(ticket, Outcome::Full);
+            return true;
+        }
+        let offset = self.append(now, BucketBody::Write { slot, usage, command });
+        self.pending.push_back((offset, ticket));
+        true
+    }
+
+    /// What the log holds of entries that are applied: it is no sign of a slow member.
+    fn kept_bytes(&self) -> usize {
+        let unapplied = self.log.last_offset().above(self.copy.applied.offset) as usize;
+        if unapplied == 0 {
+            self.log.bytes()
+        } else {
+            self.log.bytes() / self.log.len().max(1) * (self.log.len() - unapplied)
+        }
+    }
+
+    /// Takes a read, to be confirmed by a round that begins after this.
+    pub fn read(&mut self, sink: &mut Sink, ticket: Ticket, query: Payload) -> bool {
+        if !self.is_serving() {
+            return false;
+        }
+        let index = self.log.last_offset();
+        if planted(Bug::ReadWithoutRound) {
+            let (mark, payload) = self.look(&query);
+            let position = Position { bucket: self.bucket, mark };
+            sink.answer(ticket, Outcome::Done { position, payload, duplicate: false });
+            return true;
+        }
+        if let Role::Primary(primary) = &mut self.role {
+            primary.wanted_round = primary.round + 1;
+            let index = if planted(Bug::ReadBeforeWrites) { Offset::ZERO } else { index };
+            primary.reads.push_back(WaitingRead { ticket, round: primary.wanted_round, index, query });
+        }
+        true
+    }
+
+    pub(crate) fn on_opened(&mut self, now: Time, sink: &mut Sink, from: NodeId, opened: &Opened) {
+        let shared = if opened.nothing { None } else { self.log.shared(&opened.runs) };
+        // What is applied there cannot be cut there.
+        let shared = shared.filter(|mark| mark.offset >= opened.applied);
+        let (bucket, epoch) = (self.bucket, self.epoch());
+        let Role::Primary(primary) = &mut self.role else { return };
+        let Some(peer) = primary.peer(from) else { return };
+        if peer.opened && peer.member {
+            return; // An answer to an ask that was repeated.
+        }
+        peer.opened = false; // One that catches up may have begun anew.
+        peer.progressed(now);
+        match shared {
+            Some(mark) => {
+                peer.stage = Stage::Streaming;
+                (peer.matched, peer.sent) = (mark.offset, mark.offset);
+                peer.retry_at = now; // The opening write goes out with the next flush.
+                peer.waiting_since.get_or_insert(now);
+                self.flush_primary(now, sink);
+            }
+            None if peer.member => {
+                // An eligible primary shares everything committed with every member: one of the two is damaged.
+                let primary = self.me;
+                let offset = opened.applied;
+                sink.event(|| Event::Diverged { bucket, primary, offset });
+                sink.report(Report::Complain { bucket, epoch, about: from });
+            }
+            None => self.begin_copying(now, sink, from, opened.partial),
+        }
+    }
+
+    pub(crate) fn on_ack(&mut self, now: Time, sink: &mut Sink, from: NodeId, ack: &Ack) {
+        let last = self.log.last_offset();
+        let Role::Primary(primary) = &mut self.role else { return };
+        let round = primary.round;
+        let Some(peer) = primary.peer(from) else { return };
+        let streaming = matches!(peer.stage, Stage::Streaming);
+        if !streaming || ack.held > last || ack.round > round {
+            return;
+        }
+        let better = !peer.opened || ack.held > peer.acked || ack.round > peer.round_acked;
+        peer.opened = true;
+        peer.full = ack.full;
+        peer.acked = peer.acked.max(ack.held);
+        peer.round_acked = peer.round_acked.max(ack.round);
+        if better {
+            peer.progressed(now);
+            peer.retry_at = now + sink.settings.retry;
+        }
+        if ack.gap && ack.held < peer.sent && better {
+            peer.sent = peer.acked; // Lost or overtaken on the way: again from there.
+            peer.retry_at = now;
+        }
+        if peer.acked >= peer.sent && peer.round_acked >= peer.round_sent {
+            (peer.waiting_since, peer.retry_at) = (None, Time::NEVER);
+        }
+        self.advance(now, sink);
+    }
+
+    /// Commits, applies and answers what every member holds by now.
+    pub(crate) fn advance(&mut self, now: Time, sink: &mut Sink) {
+        let (current, bucket, epoch, safe) = (self.is_current(), self.bucket, self.epoch(), self.safe);
+        let Some(duty) = &self.duty else { return };
+        let (may_commit, settled) = (duty.may_commit || planted(Bug::CommitBelowMin), duty.settled);
+        let Role::Primary(primary) = &mut self.role else { return };
+        if !current {
+            return; // A later epoch exists: nothing can be committed in this one any more.
+        }
+        if planted(Bug::PrimaryShrinksSet) {
+            let patience = sink.settings.ack_timeout / 2;
+            for peer in &mut primary.peers {
+                peer.member &= peer.waiting_since.is_none_or(|since| now.since(since) < patience);
+            }
+        }
+        let counts = |peer: &Peer| peer.member || (planted(Bug::NonMemberAckCounts) && peer.opened);
+        // Each member has to hold it: the next edict may make any of them primary.
+        let acks = primary
+            .peers
+            .iter()
+            .filter(|peer| counts(peer))
+            .map(|peer| if peer.opened { peer.acked } else { Offset::ZERO });
+        let others = if planted(Bug::NonMemberAckCounts) && primary.peers.iter().any(|peer| !peer.member && peer.opened)
+        {
+            acks.max()
+        } else {
+            acks.min()
+        };
+        let own = if planted(Bug::OwnDiskIgnored) { self.log.last_offset() } else { safe };
+        let held = others.unwrap_or(Offset::MOST).min(own);
+        let opened = primary.members().all(|peer| peer.opened);
+        if !opened || held < primary.inherited {
+            return;
+        }
+        if !settled && primary.settled_at.is_none() {
+            primary.settled_at = Some(now);
+            sink.report(Report::Settled { bucket, epoch });
+        }
+        self.report_ready(now, sink);
+        let Role::Primary(primary) = &mut self.role else { return };
+        if !may_commit {
+            return;
+        }
+        if !primary.serving {
+            primary.serving = true;
+            primary.commit_at = now + sink.settings.commit_flush;
+            let inherited = primary.inherited;
+            sink.event(|| Event::Serving { bucket, epoch, inherited });
+        }
+        if held > self.committed {
+            if sink.watched {
+                for offset in self.committed.0 + 1..=held.0 {
+                    if let (Some(mark), Some(entry)) = (self.log.mark(Offset(offset)), self.log.get(Offset(offset))) {
+                        let entry = entry.clone();
+                        sink.event(|| Event::Committed { bucket, epoch, mark, entry });
+                    }
+                }
+            }
+            self.committed = held;
+            primary.commit_at = primary.commit_at.min(now + sink.settings.commit_flush);
+            if primary.split.is_some_and(|split| split <= held) && primary.divided_at.is_none() {
+                primary.divided_at = Some(now);
+                sink.report(Report::Divided { bucket, epoch });
+            }
+            self.apply(now, sink);
+        }
+        self.answer_reads(sink);
+        self.close_for_split(now, sink);
+    }
+
+    pub(crate) fn answer_reads(&mut self, sink: &mut Sink) {
+        let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
+        let Role::Primary(primary) = &mut self.role else { return };
+        let confirmed = primary.confirmed_round();
+        while let Some(read) = primary.reads.front()
+            && read.round <= confirmed
+            && read.index <= applied.offset
+            && let Some(read) = primary.reads.pop_front()
+        {
+            let payload = self.copy.read(&read.query);
+            sink.event(|| Event::Confirmed { bucket, epoch, mark: applied });
+            let position = Position { bucket, mark: applied };
+            sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
+        }
+    }
+
+    fn report_ready(&mut self, now: Time, sink: &mut Sink) {
+        let (bucket, epoch, last) = (self.bucket, self.epoch(), self.log.last_offset());
+        let Role::Primary(primary) = &mut self.role else { return };
+        let inherited = primary.inherited;
+        for peer in primary.peers.iter_mut().filter(|peer| !peer.member && peer.opened) {
+            let ready = peer.acked >= inherited && last.above(peer.acked) <= READY_LAG;
+            if ready && peer.reported.is_none() {
+                peer.reported = Some(now);
+                sink.report(Report::Ready { bucket, epoch, node: peer.node });
+            }
+        }
+    }
+
+    pub(crate) fn flush_primary(&mut self, now: Time, sink: &mut Sink) {
+        if !self.is_current() {
+            return;
+        }
+        self.order_entries(sink);
+        let last = self.log.last_offset();
+        let (bucket, epoch, committed) = (self.bucket, self.epoch(), self.committed);
+        let Role::Primary(primary) = &mut self.role else { return };
+        primary.disk_since = (self.safe < last).then(|| primary.disk_since.unwrap_or(now));
+        let confirm = primary.wanted_round > primary.round;
+        let fresh = primary.peers.iter().any(|peer| matches!(peer.stage, Stage::Streaming) && peer.sent < last);
+        if confirm || fresh {
+            primary.round += 1;
+        }
+        let commit_due = now >= primary.commit_at;
+        let applied = self.copy.applied.offset;
+        let digest = (commit_due && applied == committed).then(|| (applied, self.copy.digest()));
+        for peer in &mut primary.peers {
+            let again = now >= peer.retry_at;
+            let round = peer.member && confirm;
+            let news = peer.commit_sent < committed || (primary.serving && !peer.told_serving);
+            let tell = commit_due && peer.opened && news;
+            let mut must = again || round || tell;
+            for _ in 0..FRAMES_MOST {
+                // One opening write at a time: what it leads to is not known.
+                let opening_under_way = !peer.opened && peer.sent > peer.matched;
+                let fresh = peer.sent < last && !opening_under_way;
+                if !matches!(peer.stage, Stage::Streaming) || !(must || fresh) {
+                    break;
+                }
+                let Some(previous) = self.log.mark(peer.sent) else {
+                    // What it needs next is trimmed: it is asked anew, and gets a snapshot.
+                    (peer.stage, peer.opened, peer.waiting_since) = (Stage::Asked, false, None);
+                    break;
+                };
+                let frame_bytes = sink.settings.frame_bytes;
+                let entries = if fresh { self.log.from(peer.sent.next(), frame_bytes) } else { Vec::new() };
+                peer.sent = Offset(previous.offset.0 + entries.len() as u64);
+                let asks = fresh || round || again || !peer.opened;
+                (peer.round_sent, peer.commit_sent) = (primary.round, committed);
+                peer.told_serving = primary.serving;
+                let write = Write {
+                    round: primary.round,
+                    opening: !peer.opened,
+                    previous,
+                    entries,
+                    committed,
+                    serving: primary.serving || planted(Bug::CutSentAgainEarly),
+                    confirm: round || again,
+                    digest,
+                };
+                sink.send(peer.node, bucket, epoch, Body::Write(write));
+                if asks {
+                    peer.waits(now, sink.settings.retry);
+                }
+                must = false;
+            }
+        }
+        if commit_due {
+            primary.commit_at = Time::NEVER;
+        }
+        self.advance(now, sink);
+        self.ask_all(now, sink);
+    }
+
+    pub(crate) fn wake_primary(&mut self, now: Time, sink: &mut Sink) {
+        let (bucket, epoch) = (self.bucket, self.epoch());
+        if !self.is_current() {
+            return;
+        }
+        let due = self.copy.machine.due().is_some_and(|due| due <= now);
+        if due && self.is_serving() && self.log.last_offset() == self.committed {
+            self.append(now, BucketBody::Tick);
+        }
+        let patience = sink.settings.ack_timeout;
+        let (settled, may_commit) = self.duty.as_ref().map_or((true, false), |duty| (duty.settled, duty.may_commit));
+        let me = self.me;
+        let Role::Primary(primary) = &mut self.role else { return };
+        for peer in &mut primary.peers {
+            if now < peer.retry_at {
+                continue;
+            }
+            match &mut peer.stage {
+                Stage::Asked => {
+                    sink.send(peer.node, bucket, epoch, Body::Open(Open));
+                    peer.retry_at = now + sink.settings.retry;
+                }
+                Stage::Streaming => peer.sent = peer.acked.max(peer.matched).min(peer.sent),
+                Stage::Copying(copying) => {
+                    copying.rewind();
+                    peer.retry_at = now + sink.settings.retry;
+                }
+            }
+        }
+        for peer in &mut primary.peers {
+            let waits = if peer.member { patience } else { patience * 4 };
+            if peer.waiting_since.is_some_and(|since| now.since(since) >= waits) {
+                peer.waiting_since = Some(now);
+                sink.report(Report::Complain { bucket, epoch, about: peer.node });
+            }
+            if peer.reported.is_some_and(|at| now.since(at) >= patience) {
+                peer.reported = None; // Told again.
+            }
+        }
+        if primary.disk_since.is_some_and(|since| now.since(since) >= patience) && may_commit {
+            primary.disk_since = Some(now);
+            sink.report(Report::Complain { bucket, epoch, about: me });
+        }
+        if !settled && primary.settled_at.is_some_and(|at| now.since(at) >= patience) {
+            primary.settled_at = None;
+        }
+        if primary.divided_at.is_some_and(|at| now.since(at) >= patience) {
+            primary.divided_at = Some(now);
+            sink.report(Report::Divided { bucket, epoch });
+        }
+        self.send_pieces(now, sink);
+        self.flush_primary(now, sink);
+    }
+
+    pub(crate) fn primary_due(&self, primary: &Primary, settings: &Settings) -> Time {
+        if !self.is_current() {
+            return Time::NEVER;
+        }
+        let patience = settings.ack_timeout;
+        let after = |since: Option<Time>| since.map_or(Time::NEVER, |since| since + patience);
+        let settled = self.duty.as_ref().is_none_or(|duty| duty.settled);
+        let may_commit = self.duty.as_ref().is_some_and(|duty| duty.may_commit);
+        let quiet = primary.serving && !primary.closed && self.log.last_offset() == self.committed;
+        let expiry = self.copy.machine.due().filter(|_| quiet).unwrap_or(Time::NEVER);
+        let peers = primary.peers.iter().map(|peer| {
+            let complaint = if peer.member { after(peer.waiting_since) } else { Time::NEVER };
+            let ready = if peer.member { Time::NEVER } else { after(peer.reported) };
+            peer.retry_at.min(complaint).min(ready)
+        });
+        let own = [
+            primary.commit_at,
+            if may_commit { after(primary.disk_since) } else { Time::NEVER },
+            if settled { Time::NEVER } else { after(primary.settled_at) },
+            after(primary.divided_at),
+            expiry,
+        ];
+        peers.chain(own).min().unwrap_or(Time::NEVER)
+    }
+}

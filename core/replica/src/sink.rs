@@ -1,0 +1,111 @@
+//! The way out of all replicas of a shard: what is to be sent, written, answered and told.
+
+use crate::event::Event;
+use crate::message::{Body, Message};
+use crate::session::Refusal;
+use atoll_types::{BucketId, BucketRecord, Epoch, JournalSeq, NodeId, Payload, Position, Report};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The shard's name for a request that waits in a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Send { to: NodeId, message: Message },
+    Persist { seq: JournalSeq, record: BucketRecord },
+    Answer { ticket: Ticket, outcome: Outcome },
+    Report(Report),
+    Event(Event),
+}
+
+/// What became of a request in a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done {
+        position: Position,
+        payload: Payload,
+        duplicate: bool,
+    },
+    /// By its session: not applied.
+    Refused(Refusal),
+    /// A member has no memory to spare: not applied.
+    Full,
+    /// Written, and cut by an epoch that serves: it will never take effect where it was.
+    Cut,
+    /// Never written here: it belongs elsewhere now.
+    Moved,
+    /// Written, and this node will not learn what becomes of it.
+    Unknown,
+}
+
+/// What replicas of a shard have in common.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub durable: bool,
+    /// Something that was not answered is sent again after this long.
+    pub retry: Duration,
+    /// A member that is waited for longer than this is complained of.
+    pub ack_timeout: Duration,
+    /// The commit index is sent by itself when nothing else goes out for this long.
+    pub commit_flush: Duration,
+    /// Bytes of entries in one message.
+    pub frame_bytes: usize,
+    /// Bytes written and not acknowledged by all.
+    pub window_bytes: usize,
+    /// Entries kept behind the commit, for those that return.
+    pub log: usize,
+    /// Bytes of a piece of a snapshot.
+    pub piece_bytes: usize,
+    /// A session that was not used for this long is forgotten.
+    pub session_idle: Duration,
+}
+
+#[derive(Debug)]
+pub struct Sink {
+    pub settings: Settings,
+    pub actions: VecDeque<Action>,
+    /// Set while this node has no memory to spare.
+    pub full: bool,
+    /// The last record ordered.
+    pub journal: JournalSeq,
+    /// Hash slots of a bucket at first placement: goes with each copy on the disk, and tells its shard after a restart.
+    pub width: u16,
+    /// Events are told: costs a copy of each entry.
+    pub watched: bool,
+}
+
+impl Sink {
+    pub fn new(settings: Settings) -> Sink {
+        Sink { settings, actions: VecDeque::new(), full: false, journal: JournalSeq(0), width: 0, watched: false }
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, bucket: BucketId, epoch: Epoch, body: Body) {
+        self.actions.push_back(Action::Send { to, message: Message { bucket, epoch, body } });
+    }
+
+    /// Orders a record. None where there is no disk to wait for.
+    pub fn persist(&mut self, record: BucketRecord) -> Option<JournalSeq> {
+        if !self.settings.durable {
+            return None;
+        }
+        self.journal.0 += 1;
+        self.actions.push_back(Action::Persist { seq: self.journal, record });
+        Some(self.journal)
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.actions.push_back(Action::Answer { ticket, outcome });
+    }
+
+    pub(crate) fn report(&mut self, report: Report) {
+        self.actions.push_back(Action::Report(report));
+    }
+
+    pub(crate) fn event(&mut self, event: impl FnOnce() -> Event) {
+        if self.watched {
+            self.actions.push_back(Action::Event(event()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Little-endian numbers and byte strings, read from bytes that may be nonsense, and written.
+
+/// Takes from the front. Gives nothing, and promises nothing about the rest, where the bytes are too few.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*array)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn short(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn word(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn long(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A length of four bytes, and so many bytes.
+    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.word()?).ok()?;
+        let (string, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(string)
+    }
+
+    /// As many elements as a count of four bytes says. Each takes at least one byte, so that a count alone makes
+    /// nobody reserve memory.
+    pub(crate) fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.word()?;
+        let mut list = Vec::new();
+        for _ in 0..count {
+            list.push(element(self)?);
+        }
+        Some(list)
+    }
+
+    /// Only if nothing is left.
+    pub(crate) fn end(self) -> Option<()> {
+        self.rest.is_empty().then_some(())
+    }
+}
+
+pub(crate) fn put_short(out: &mut Vec<u8>, number: u16) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+pub(crate) fn put_word(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+pub(crate) fn put_long(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// No key, value or list of the core is as long as four bytes can say.
+pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+    put_word(out, u32::try_from(length).unwrap_or(u32::MAX));
+}
+
+pub(crate) fn put_string(out: &mut Vec<u8>, string: &[u8]) {
+    put_length(out, string.len());
+    out.extend_from_slice(string);
+}

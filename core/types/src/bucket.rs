@@ -1,0 +1,241 @@
+//! The key space: hash slots, and the buckets they are gathered in.
+
+use crate::{Generation, NodeId, Slot};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A key belongs to one of these for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HashSlot(pub u16);
+
+impl HashSlot {
+    pub const COUNT: u16 = 16_384;
+
+    /// The slot of a key: of the text between its first `{` and the next `}`, where that is not empty.
+    pub fn of(key: &[u8]) -> HashSlot {
+        let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+            let rest = &key[open + 1..];
+            let close = rest.iter().position(|&byte| byte == b'}')?;
+            (close > 0).then(|| &rest[..close])
+        });
+        HashSlot(crc16(tag.unwrap_or(key)) % HashSlot::COUNT)
+    }
+}
+
+const CRC16: [u16; 256] = crc16_table();
+
+/// CRC16/XMODEM: polynomial 0x1021, from 0, no reflection.
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+/// One partition of the key space, named by its first hash slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BucketId(pub u16);
+
+impl fmt::Display for BucketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The hash slots of one bucket, both ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SlotRange {
+    pub first: HashSlot,
+    pub last: HashSlot,
+}
+
+impl SlotRange {
+    pub const ALL: SlotRange = SlotRange { first: HashSlot(0), last: HashSlot(HashSlot::COUNT - 1) };
+
+    pub fn contains(&self, slot: HashSlot) -> bool {
+        self.first <= slot && slot <= self.last
+    }
+
+    pub fn bucket(&self) -> BucketId {
+        BucketId(self.first.0)
+    }
+
+    /// How many slots.
+    pub fn width(&self) -> u16 {
+        self.last.0 - self.first.0 + 1
+    }
+
+    /// The lower half, which keeps the name, and the upper. None where there is nothing to halve.
+    pub fn halves(&self) -> Option<(SlotRange, SlotRange)> {
+        let half = self.width() / 2;
+        let upper = HashSlot(self.first.0 + half);
+        (half > 0).then(|| {
+            let lower = SlotRange { first: self.first, last: HashSlot(upper.0 - 1) };
+            (lower, SlotRange { first: upper, last: self.last })
+        })
+    }
+}
+
+/// When an appointment began: the slot of its edict. Generations compare first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch {
+    pub generation: Generation,
+    pub slot: Slot,
+}
+
+impl Epoch {
+    pub const ZERO: Epoch = Epoch { generation: Generation { number: 0, by: NodeId(0) }, slot: Slot(0) };
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.generation.number == 0 {
+            return write!(f, "{}", self.slot);
+        }
+        write!(f, "{}:{}", self.generation, self.slot)
+    }
+}
+
+/// A position in a bucket's log. The first entry has offset 1; 0 is "before all".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Offset(pub u64);
+
+impl Offset {
+    pub const ZERO: Offset = Offset(0);
+
+    /// No log gets so far; a message that speaks of offsets beyond is nonsense.
+    pub const MOST: Offset = Offset(1 << 62);
+
+    pub fn next(self) -> Offset {
+        Offset(self.0.saturating_add(1))
+    }
+
+    pub fn previous(self) -> Offset {
+        Offset(self.0.saturating_sub(1))
+    }
+
+    /// How many offsets lie above `lower`, up to and with this one.
+    pub fn above(self, lower: Offset) -> u64 {
+        self.0.saturating_sub(lower.0)
+    }
+}
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// An entry's epoch and offset. Two logs that have the same mark agree in everything up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Mark {
+    pub epoch: Epoch,
+    pub offset: Offset,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.epoch, self.offset)
+    }
+}
+
+/// Where in which bucket an operation took place. A read has the position of the last entry it saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Position {
+    pub bucket: BucketId,
+    pub mark: Mark,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bucket, self.mark)
+    }
+}
+
+/// Who serves a bucket since `epoch`. A function of the cluster log alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Appointment {
+    pub epoch: Epoch,
+    /// Nobody, while no eligible member is there. Otherwise one of `members`.
+    pub primary: NodeId,
+    /// Every one of them acknowledges a write before it is committed. Sorted.
+    pub members: Vec<NodeId>,
+    /// They receive a copy, and count for nothing. Sorted.
+    pub catching_up: Vec<NodeId>,
+}
+
+impl Appointment {
+    pub fn is_member(&self, node: NodeId) -> bool {
+        self.members.contains(&node)
+    }
+
+    /// Has a copy, or is being given one.
+    pub fn names(&self, node: NodeId) -> bool {
+        self.is_member(node) || self.catching_up.contains(&node)
+    }
+
+    /// Asserts what stands on the fields.
+    pub fn check(&self) {
+        assert!(self.primary.is_nobody() || self.is_member(self.primary), "the primary is a member");
+        assert!(self.members.is_sorted() && self.catching_up.is_sorted(), "sets are sorted");
+        assert!(self.catching_up.iter().all(|&node| !self.is_member(node)), "nobody is member and catching up");
+    }
+}
+
+/// What a node is told to do about a bucket, beyond who is appointed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Duty {
+    pub range: SlotRange,
+    pub appointment: Appointment,
+    /// Entries may commit: there are at least `min_copies` members, and nobody outside of them is eligible.
+    pub may_commit: bool,
+    /// The log has recorded that every member acknowledged this epoch.
+    pub settled: bool,
+    /// The primary is to write a split as the last entry of this epoch.
+    pub splitting: bool,
+    /// No eligible member is left: the bucket answers `lost`.
+    pub lost: bool,
+    /// The bucket begins with nothing at this epoch, by first placement or by an operator's word: whatever copy there
+    /// is of an older life is void, and the log begins after `Some(base)`.
+    pub begins: Option<Offset>,
+    /// The last split of this bucket: which bucket was halved, and in which epoch its last entry, the split, was
+    /// written. Stays, so that a copy that ends with that entry can still be halved after a restart.
+    pub divided: Option<(BucketId, Epoch)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_slots_that_cluster_clients_compute() {
+        assert_eq!(HashSlot::of(b"123456789"), HashSlot(0x31c3));
+        assert_eq!(HashSlot::of(b"foo"), HashSlot(12182));
+        assert_eq!(HashSlot::of(b"{user1000}.following"), HashSlot::of(b"{user1000}.followers"));
+        assert_eq!(HashSlot::of(b"foo{bar}{zap}"), HashSlot::of(b"bar"));
+        assert_ne!(HashSlot::of(b"foo{}{bar}"), HashSlot::of(b"bar"), "an empty tag counts for nothing");
+        assert_eq!(HashSlot::of(b"foo{{bar}}zap"), HashSlot::of(b"{bar"));
+    }
+
+    #[test]
+    fn a_range_halves_down_to_single_slots() {
+        let (lower, upper) = SlotRange::ALL.halves().expect("it can be halved");
+        assert_eq!((lower.bucket(), lower.width()), (BucketId(0), 8192));
+        assert_eq!((upper.bucket(), upper.last), (BucketId(8192), HashSlot(16383)));
+        let one = SlotRange { first: HashSlot(7), last: HashSlot(7) };
+        assert_eq!(one.halves(), None);
+    }
+}

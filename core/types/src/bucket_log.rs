@@ -1,0 +1,81 @@
+//! What stands in a bucket's log, and what a durable node writes of it to its disk.
+
+use crate::{BucketId, Epoch, HashSlot, Mark, Offset, Payload, SessionUse, SlotRange, Time};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One entry of a bucket's log. Sent again by a later primary it stays the same, to the byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketEntry {
+    /// In which it was first written.
+    pub epoch: Epoch,
+    /// Of the primary's clock, and never less than the entry before it had.
+    pub time: Time,
+    pub body: BucketBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BucketBody {
+    Write {
+        /// All keys of the command are in this slot.
+        slot: HashSlot,
+        usage: Option<SessionUse>,
+        command: Payload,
+    },
+    /// Only tells the time: something was due.
+    Tick,
+    /// The bucket is to be divided here. Does nothing by itself; the dividing edict does.
+    Split,
+}
+
+impl BucketEntry {
+    /// About how much memory it holds.
+    pub fn bytes(&self) -> usize {
+        let command = match &self.body {
+            BucketBody::Write { command, .. } => command.len(),
+            BucketBody::Tick | BucketBody::Split => 0,
+        };
+        command + size_of::<BucketEntry>() + 32
+    }
+}
+
+/// A bucket's whole state at a committed mark. Refused whole where its length or checksum is not right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketSnapshot {
+    pub mark: Mark,
+    pub bytes: Payload,
+    pub checksum: u32,
+}
+
+/// What a durable node writes about its copy of a bucket, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BucketRecord {
+    /// The bucket begins here, with nothing. `width`: slots per bucket at first placement, which tells the shard.
+    Began { bucket: BucketId, range: SlotRange, width: u16, base: Mark },
+    /// The highest epoch seen.
+    Seen { bucket: BucketId, epoch: Epoch },
+    /// Written after everything before it.
+    Appended { bucket: BucketId, first: Offset, entries: Vec<Arc<BucketEntry>> },
+    /// Everything above this is void.
+    Cut { bucket: BucketId, to: Offset },
+    /// The whole copy is this from now on.
+    Copied { bucket: BucketId, range: SlotRange, width: u16, snapshot: BucketSnapshot },
+    /// The bucket ended with a split at `at`: this copy is halved, both go on from there.
+    Divided { bucket: BucketId, at: Mark, lower: SlotRange, upper: SlotRange },
+    /// The copy is no longer there.
+    Purged { bucket: BucketId },
+}
+
+impl BucketRecord {
+    pub fn bucket(&self) -> BucketId {
+        match self {
+            BucketRecord::Began { bucket, .. }
+            | BucketRecord::Seen { bucket, .. }
+            | BucketRecord::Appended { bucket, .. }
+            | BucketRecord::Cut { bucket, .. }
+            | BucketRecord::Copied { bucket, .. }
+            | BucketRecord::Divided { bucket, .. }
+            | BucketRecord::Purged { bucket } => *bucket,
+        }
+    }
+}

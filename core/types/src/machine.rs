@@ -1,0 +1,60 @@
+//! What a user of a log provides: a state that committed commands change, the same on every member.
+
+use crate::{HashSlot, Mark, Time};
+use std::fmt;
+
+/// Where and when in the log something is applied or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub mark: Mark,
+    /// The log's time, which never goes back: the only clock a state machine may look at.
+    pub time: Time,
+}
+
+/// The bytes are no snapshot of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// A deterministic state. The same commands at the same places give the same state, the same answers and the same
+/// digest on every member; nothing else may have an influence: no clock, no randomness, no order of an unordered map.
+///
+/// Commands and queries are bytes; a machine that cannot read one answers so in its own words, and changes nothing.
+pub trait StateMachine: fmt::Debug + Send {
+    /// An empty machine of the same kind.
+    fn empty(&self) -> Box<dyn StateMachine>;
+
+    /// Applies a committed command, and appends the answer to `answer`.
+    fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>);
+
+    /// The log's time is now `at.time`: what was due has happened. Called before each `apply`, and for entries that
+    /// only carry a time. Must be cheap when nothing is due.
+    fn advance(&mut self, at: At);
+
+    /// When, in log time, something is next due. The primary then logs a time entry.
+    fn due(&self) -> Option<Time>;
+
+    /// Answers a query from the state as it is. What is due by `at.time` is not shown, also where it has not been
+    /// advanced over yet.
+    fn read(&self, at: At, query: &[u8], answer: &mut Vec<u8>);
+
+    /// Would this command need more memory?
+    fn grows(&self, command: &[u8]) -> bool;
+
+    /// About how many bytes of memory the state holds.
+    fn bytes(&self) -> usize;
+
+    /// How many keys, streams or the like it holds, for people.
+    fn count(&self) -> usize;
+
+    /// The whole state. A function of the state: equal states, equal bytes.
+    fn snapshot(&self) -> Vec<u8>;
+
+    /// Becomes what `bytes` say, or stays as it is.
+    fn install(&mut self, bytes: &[u8]) -> Result<(), Malformed>;
+
+    /// Gives away everything that belongs to slots from `first` on. What belongs to no slot goes to both.
+    fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine>;
+
+    /// Equal for equal states. Cheap enough to be asked for often: kept up to date at each change.
+    fn digest(&self) -> u64;
+}

@@ -1,0 +1,116 @@
+//! One of everything about buckets that is ever encoded.
+
+use atoll_node::shard::door::{Answer, Ask, Reason, Request};
+use atoll_node::shard::message::{Hop, Hopped, ShardMessage};
+use atoll_replica::Run;
+use atoll_replica::message as replica;
+use atoll_types::{
+    BucketBody, BucketEntry, BucketId, BucketRecord, BucketSnapshot, Counter, Epoch, Generation, HashSlot, Mark,
+    NodeId, Offset, Payload, Position, Series, SessionId, SessionUse, Slot, SlotRange, Time,
+};
+use std::sync::Arc;
+
+const EPOCH: Epoch = Epoch { generation: Generation { number: 1, by: NodeId(3) }, slot: Slot(300) };
+const MARK: Mark = Mark { epoch: EPOCH, offset: Offset(70_000) };
+const BUCKET: BucketId = BucketId(8192);
+const RANGE: SlotRange = SlotRange { first: HashSlot(8192), last: HashSlot(16_383) };
+
+fn usage(counter: Counter) -> SessionUse {
+    let session = SessionId { opened: Time(9_000_000), token: u64::MAX, counter };
+    SessionUse { session, series: Series(300), floor: Series(7), attempt: 2 }
+}
+
+fn entries() -> Vec<Arc<BucketEntry>> {
+    let command = Payload::from(&b"set a 1"[..]);
+    let write = |usage| BucketBody::Write { slot: HashSlot(9000), usage, command: command.clone() };
+    let wrapping = Counter::Wrapping { bits: 16, slot: HashSlot(9000) };
+    let bodies = [
+        write(None),
+        write(Some(usage(Counter::Full))),
+        write(Some(usage(wrapping))),
+        BucketBody::Tick,
+        BucketBody::Split,
+    ];
+    bodies.into_iter().map(|body| Arc::new(BucketEntry { epoch: EPOCH, time: Time(1_000_000), body })).collect()
+}
+
+fn bodies() -> Vec<replica::Body> {
+    use replica::*;
+    let partial = Some(Partial { mark: MARK, checksum: 77, have: 1 << 33 });
+    vec![
+        Body::Open(Open),
+        Body::Opened(Opened {
+            applied: Offset(9),
+            runs: vec![Run { epoch: EPOCH, last: Offset(12) }],
+            partial,
+            nothing: true,
+        }),
+        Body::Write(Write {
+            round: 8,
+            opening: true,
+            previous: MARK,
+            entries: entries(),
+            committed: Offset(6),
+            serving: true,
+            confirm: true,
+            digest: Some((Offset(5), u64::MAX)),
+        }),
+        Body::Ack(Ack { held: Offset(9), round: 8, gap: true, full: true }),
+        Body::Piece(Piece { mark: MARK, length: 5000, checksum: 77, at: 4096, bytes: vec![1; 904].into() }),
+        Body::Got(Got { mark: MARK, checksum: 77, have: Some(5000) }),
+        Body::Refused(Refused { current: EPOCH }),
+    ]
+}
+
+pub(crate) fn requests() -> Vec<Request> {
+    let payload = Payload::from(&b"get a"[..]);
+    let after = Some(Position { bucket: BUCKET, mark: MARK });
+    let asks = [
+        Ask::Write { usage: Some(usage(Counter::Full)), command: payload.clone() },
+        Ask::Read { query: payload.clone() },
+        Ask::Stale { query: payload, after },
+    ];
+    asks.into_iter().map(|ask| Request { connection: 1 << 40, slot: HashSlot(9000), ask }).collect()
+}
+
+fn answers() -> Vec<Answer> {
+    let position = Position { bucket: BUCKET, mark: MARK };
+    vec![
+        Answer::Done { payload: Payload::default(), position, duplicate: true },
+        Answer::NotApplied(Reason::Paused),
+        Answer::Unknown,
+    ]
+}
+
+pub(crate) fn messages() -> Vec<ShardMessage> {
+    let message = |body| replica::Message { bucket: BUCKET, epoch: EPOCH, body };
+    vec![
+        ShardMessage::Replicas(bodies().into_iter().map(message).collect()),
+        ShardMessage::Hop(Hop {
+            number: 9,
+            shard: 1,
+            floor: 4,
+            version: Slot(300),
+            hops: 2,
+            root: RANGE,
+            requests: requests(),
+        }),
+        ShardMessage::Hopped(Hopped { number: 9, root: RANGE, answers: (0..).zip(answers()).collect() }),
+    ]
+}
+
+pub(crate) fn records() -> Vec<BucketRecord> {
+    let (bucket, width) = (BUCKET, 8192);
+    let snapshot = BucketSnapshot { mark: MARK, bytes: vec![3; 300].into(), checksum: 5 };
+    let lower = SlotRange { first: HashSlot(8192), last: HashSlot(12_287) };
+    let upper = SlotRange { first: HashSlot(12_288), last: HashSlot(16_383) };
+    vec![
+        BucketRecord::Began { bucket, range: RANGE, width, base: Mark::default() },
+        BucketRecord::Seen { bucket, epoch: EPOCH },
+        BucketRecord::Appended { bucket, first: Offset(1), entries: entries() },
+        BucketRecord::Cut { bucket, to: Offset(2) },
+        BucketRecord::Copied { bucket, range: RANGE, width, snapshot },
+        BucketRecord::Divided { bucket, at: MARK, lower, upper },
+        BucketRecord::Purged { bucket },
+    ]
+}

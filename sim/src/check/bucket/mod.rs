@@ -1,0 +1,277 @@
+//! The rules of the bucket log, one file each or a few that need the same knowledge.
+//!
+//! | Rule | File |
+//! |---|---|
+//! | 1 epochs only grow, and are written down first; 2 one primary; acknowledged means held | `epochs.rs` |
+//! | 2 membership is a function of the cluster log | `edicts.rs` |
+//! | 3 every member; 6 not below `min_copies` | `commit.rs` |
+//! | 4, 6, 9 who is eligible, what needs `settled`, what is lost | `eligible.rs` |
+//! | 9 nobody throws away a copy that may have to serve | here |
+//! | 5, 10, 11, 13, 14 what is committed stands, is all that is shown, gives one state | `canon.rs` |
+//! | 8 old lives | `lives.rs`, and in `epochs.rs` for acknowledgements |
+//! | 15 a copy that cannot follow | here |
+//! | placement, after all has healed | `placement.rs` |
+//!
+//! `copies.rs` is what the rules share: what the disks hold, and what was acknowledged.
+//!
+//! Events come while a host's outputs are carried out. Its core is then already as it is after all of them; what
+//! an event says is compared with what was told before it, and with the cores of others, which stand still meanwhile.
+//!
+//! Not here: what clients see (histories), rule 7 (leases), rule 12 (`check/mod.rs`: whatever is decided is applied).
+
+mod canon;
+mod commit;
+mod copies;
+mod edicts;
+mod eligible;
+mod epochs;
+mod lives;
+mod placement;
+
+pub(crate) use lives::Arriving;
+
+use super::logs::Lineage;
+use crate::Violation;
+use crate::host::Host;
+use crate::plan::host_name;
+use atoll_node::shard::message::ShardMessage;
+use atoll_node::{Envelope, Message};
+use atoll_replica::Event;
+use atoll_types::{BucketId, BucketRecord, ClusterId, Entry, Epoch, Incarnation, NodeId, Offset, Slot};
+use canon::{Canons, LogId};
+use copies::{Copies, replica};
+use edicts::Edicts;
+use epochs::Primaries;
+
+fn broken(rule: &str, detail: String) -> Violation {
+    Violation::of(rule, detail)
+}
+
+/// Who does something.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    pub(crate) host: usize,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+}
+
+#[derive(Debug)]
+pub(crate) struct BucketChecks {
+    edicts: Edicts,
+    canons: Canons,
+    copies: Copies,
+    primaries: Primaries,
+    /// Who each host was at the end of its last step: an event may be told by one that has departed since.
+    actors: Vec<Option<Actor>>,
+    /// How far each host's table was compared.
+    compared: Vec<(ClusterId, Slot)>,
+    /// Found at the start of a process, told at its first step.
+    found: Option<Violation>,
+}
+
+impl BucketChecks {
+    pub(crate) fn new(hosts: usize) -> BucketChecks {
+        BucketChecks {
+            edicts: Edicts::default(),
+            canons: Canons::default(),
+            copies: Copies::new(hosts),
+            primaries: Primaries::default(),
+            actors: vec![None; hosts],
+            compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
+            found: None,
+        }
+    }
+
+    /// Something new was decided in this cluster log. Comes before anything that any replica makes of it.
+    pub(crate) fn on_decided(
+        &mut self,
+        lineage: usize,
+        log: &Lineage,
+        slot: Slot,
+        entry: &Entry,
+    ) -> Result<(), Violation> {
+        self.edicts.on_decided(&mut self.canons, lineage, log, slot, entry)
+    }
+
+    pub(crate) fn on_start(&mut self, hosts: &[Host], host: usize, blank: bool) {
+        if blank {
+            self.copies.forget(host);
+        }
+        self.compared[host] = (ClusterId::NONE, Slot::ZERO);
+        if let Some(missing) = self.copies.on_start(hosts, host) {
+            let detail = format!("{} comes back without {missing}", host_name(host));
+            self.found = Some(broken("restart", detail));
+        }
+    }
+
+    pub(crate) fn on_stop(&mut self, host: usize, loses: bool) {
+        self.copies.on_stop(host);
+        if loses {
+            self.copies.forget(host);
+        }
+    }
+
+    /// The host has ordered this record.
+    pub(crate) fn on_record(&mut self, hosts: &[Host], host: usize, record: &BucketRecord) {
+        let (bucket, name) = (record.bucket(), host_name(host));
+        let base = match record {
+            BucketRecord::Began { base, .. } => base.offset,
+            BucketRecord::Purged { .. } => return, // Told by an event as well, with a disk or without.
+            BucketRecord::Seen { epoch, .. } => {
+                let seen = self.copies.safely_seen(host, bucket);
+                if *epoch < seen {
+                    let detail = format!("{name} writes that it saw {epoch} of bucket {bucket}, after {seen}");
+                    self.found = Some(broken("epoch", detail));
+                }
+                return;
+            }
+            BucketRecord::Appended { .. }
+            | BucketRecord::Cut { .. }
+            | BucketRecord::Copied { .. }
+            | BucketRecord::Divided { .. } => return,
+        };
+        let held = self.copies.safely_held(host, bucket).map_or(Offset::ZERO, |held| held.last());
+        if held > base && self.is_needed(hosts, host, bucket) {
+            let detail = format!("{name} throws away {held} entries of bucket {bucket}, and may have to serve it");
+            self.found = Some(broken("needed", detail));
+        }
+    }
+
+    /// Rule 9: may this host be the next to serve the bucket, with what it holds?
+    fn is_needed(&self, hosts: &[Host], host: usize, bucket: BucketId) -> bool {
+        let (Some(actor), Some(view)) = (self.actor(hosts, host), hosts[host].view()) else { return false };
+        if view.identity.is_none() {
+            return false; // It departed: it never will.
+        }
+        let log = self.edicts.log_of_eligible((actor.cluster, view.generation), bucket, actor.node);
+        log.is_some_and(|log| !self.canons.is_lossy(log))
+    }
+
+    /// This record is on the host's disk now.
+    pub(crate) fn on_safe(&mut self, host: usize, record: &BucketRecord) {
+        self.copies.on_safe(host, record);
+    }
+
+    pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
+        let Message::Shard(ShardMessage::Replicas(messages)) = &envelope.message else { return Ok(()) };
+        for message in messages {
+            epochs::on_send(&self.edicts, &mut self.copies, hosts, host, envelope, message)?;
+        }
+        Ok(())
+    }
+
+    /// A message was handled, of which `Arriving::of` told before what it must lead to.
+    pub(crate) fn after_arrival(&self, hosts: &[Host], host: usize, arriving: &Arriving) -> Result<(), Violation> {
+        lives::after_arrival(&hosts[host], host, arriving)
+    }
+
+    pub(crate) fn on_event(&mut self, hosts: &[Host], host: usize, event: &Event) -> Result<(), Violation> {
+        let name = host_name(host);
+        let Some(actor) = self.actor(hosts, host) else {
+            return Err(broken("epoch", format!("{name} raises {event:?} and belongs to no cluster")));
+        };
+        match event {
+            Event::Serving { bucket, epoch, inherited } => {
+                let (bucket, epoch, inherited) = (*bucket, *epoch, *inherited);
+                epochs::may_act(&self.copies, hosts, host, bucket, epoch, "serves")?;
+                let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
+                commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), inherited)?;
+                if let Some(replica) = replica(&hosts[host], bucket) {
+                    let (held, committed) = (replica.log(), replica.committed());
+                    self.canons.on_serving(&name, (office.log, epoch), held, committed, inherited)?;
+                }
+            }
+            Event::Committed { bucket, epoch, mark, entry } => {
+                let (bucket, epoch) = (*bucket, *epoch);
+                epochs::may_act(&self.copies, hosts, host, bucket, epoch, "commits")?;
+                let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
+                commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), mark.offset)?;
+                commit::all_hold(&self.copies, hosts, &actor, office, (bucket, epoch), (mark.offset, entry))?;
+                self.canons.on_committed(&name, (office.log, epoch), *mark, entry)?;
+            }
+            Event::Confirmed { bucket, epoch, mark } => {
+                let (bucket, epoch) = (*bucket, *epoch);
+                epochs::may_act(&self.copies, hosts, host, bucket, epoch, "confirms a read")?;
+                let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
+                commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), mark.offset)?;
+                self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
+            }
+            Event::Applied { bucket, mark, digest } => {
+                if let Some(log) = self.log_of(hosts, &actor, *bucket) {
+                    let who = format!("{name} applied, in bucket {bucket},");
+                    self.canons.on_applied(&who, log, *mark, *digest)?;
+                }
+            }
+            Event::Installed { bucket, mark, digest } => {
+                if let Some(log) = self.log_of(hosts, &actor, *bucket) {
+                    let who = format!("{name} installed, in bucket {bucket},");
+                    self.canons.on_state(&who, log, *mark, *digest)?;
+                }
+            }
+            Event::Divided { bucket, at, .. } => {
+                if let Some(log) = self.log_of(hosts, &actor, *bucket) {
+                    self.canons.must_be_committed(&format!("{name} divided bucket {bucket} at"), log, *at)?;
+                }
+            }
+            Event::Diverged { bucket, .. } => {
+                // After an operator's word some copies may have more than the one that was chosen.
+                let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(|log| self.canons.is_lossy(log));
+                if !lossy {
+                    return Err(broken("diverged", format!("{name}: {event:?}")));
+                }
+            }
+            Event::Purged { bucket } => {
+                if self.is_needed(hosts, host, *bucket) {
+                    return Err(broken("needed", format!("{name} purges bucket {bucket}, and may have to serve it")));
+                }
+                self.copies.forget_purged(host, *bucket);
+            }
+            Event::Cut { .. } => {} // What was cut and should not have been is missing when the next primary serves.
+        }
+        Ok(())
+    }
+
+    pub(crate) fn after_step(&mut self, hosts: &[Host], host: usize) -> Result<(), Violation> {
+        if let Some(violation) = self.found.take() {
+            return Err(violation);
+        }
+        self.actors[host] = self.actor(hosts, host);
+        let (Some(actor), Some(core)) = (&self.actors[host], hosts[host].core()) else { return Ok(()) };
+        let view = core.view();
+        if let Some(table) = view.distributor
+            && self.compared[host] != (actor.cluster, view.decided)
+        {
+            self.compared[host] = (actor.cluster, view.decided);
+            self.edicts.must_agree(&host_name(host), actor.cluster, table)?;
+        }
+        for (&bucket, replica) in core.shards().iter().flat_map(|shard| shard.replicas()) {
+            let changed = self.copies.note(host, bucket, replica);
+            let Some(duty) = replica.duty().filter(|_| changed) else { continue };
+            let appointment = &duty.appointment;
+            let office = self.edicts.get(actor.cluster, bucket, appointment.epoch);
+            let same = office.is_some_and(|office| {
+                office.primary == appointment.primary && office.members.keys().eq(&appointment.members)
+            });
+            if !same {
+                let detail =
+                    format!("{} has {duty:?} for bucket {bucket}; by the log it is {office:?}", host_name(host));
+                return Err(broken("appointment", detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn actor(&self, hosts: &[Host], host: usize) -> Option<Actor> {
+        let identity = hosts[host].view().and_then(|view| view.identity.cloned());
+        let now = identity.map(|me| Actor { host, cluster: me.cluster, node: me.node, incarnation: me.incarnation });
+        now.or_else(|| self.actors[host].clone())
+    }
+
+    /// The log that this host's copy of the bucket belongs to, by its duty, or by the last one it had.
+    fn log_of(&self, hosts: &[Host], actor: &Actor, bucket: BucketId) -> Option<LogId> {
+        let duty = replica(&hosts[actor.host], bucket).and_then(|replica| replica.duty());
+        let epoch = duty.map_or(self.copies.last(actor.host, bucket).epoch, |duty| duty.appointment.epoch);
+        (epoch != Epoch::ZERO).then(|| self.edicts.get(actor.cluster, bucket, epoch)).flatten().map(|office| office.log)
+    }
+}
