@@ -6,8 +6,10 @@ use crate::Violation;
 use crate::host::{Host, Life};
 use crate::plan::{host_at, host_name};
 use crate::world::{Flight, Happening, World};
-use atoll_node::{Config, Envelope, Event, Input, Output};
-use atoll_types::{Address, Record, Time};
+use atoll_node::shard::message::ShardMessage;
+use atoll_node::{Config, Envelope, Event, Input, Message, Output};
+use atoll_replica::message::Body;
+use atoll_types::{Address, Record, Rng, Time};
 use atoll_wire::{Recorder, message};
 use std::fs::File;
 use std::io::Write;
@@ -136,7 +138,10 @@ impl World {
             let flight = &mut self.flights[place as usize];
             (flight.from, flight.to, flight.life) = (from, to, life);
             flight.bytes.clear();
-            message::encode(envelope, &mut flight.bytes);
+            match spoilt(&mut self.rng, self.plan.net.spoilt, envelope) {
+                Some(spoilt) => message::encode(&spoilt, &mut flight.bytes),
+                None => message::encode(envelope, &mut flight.bytes),
+            }
             self.push(arrival, Happening::Deliver(place));
         }
     }
@@ -187,4 +192,19 @@ impl World {
         self.trace.raised(self.now, host, event, fresh);
         Ok(())
     }
+}
+
+/// Now and then a piece of a bucket's snapshot has a wrong byte, as if its sender's memory were bad.
+fn spoilt(rng: &mut Rng, one_in: u64, envelope: &Envelope) -> Option<Envelope> {
+    let Message::Shard(ShardMessage::Replicas(messages)) = &envelope.message else { return None };
+    let is_piece = |message: &atoll_replica::Message| matches!(message.body, Body::Piece(_));
+    let place = messages.iter().position(is_piece).filter(|_| one_in > 0 && rng.one_in(one_in))?;
+    let mut messages = messages.clone();
+    if let Body::Piece(piece) = &mut messages[place].body {
+        let mut bytes = piece.bytes.as_slice().to_vec();
+        let byte = rng.below(bytes.len().max(1) as u64) as usize;
+        *bytes.get_mut(byte)? ^= 1 << rng.below(8);
+        piece.bytes = bytes.into();
+    }
+    Some(Envelope { message: Message::Shard(ShardMessage::Replicas(messages)), ..envelope.clone() })
 }

@@ -21,12 +21,16 @@ use std::time::Duration;
 
 /// How long a cluster may take once nothing fails any more.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A node that came and went too often is given nothing for so long at most.
+const FLAPPING_WAIT_MOST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
     healed: Moment,
     /// When a member was last seen that nobody runs as: it has to depart first.
     dead_seen: Option<Moment>,
+    /// When a node was last seen that has to wait, because it came and went too often.
+    flapped_seen: Option<Moment>,
     /// One submission per host, made when all else was well.
     probes: Vec<Option<u64>>,
 }
@@ -100,9 +104,19 @@ impl World {
         }
     }
 
+    /// The leader knows of a node that has to wait before it is given anything.
+    fn somebody_flapped(&self) -> bool {
+        let Some((host, view)) = self.leader() else { return false };
+        let now = self.hosts[host].clock.read(self.now);
+        view.distributor.is_some_and(|distributor| distributor.nodes().values().any(|node| node.waits_until > now))
+    }
+
     pub(crate) fn look_at_health(&mut self) -> Result<(), Violation> {
         if self.dead_member().is_some() {
             self.healing.dead_seen = Some(self.now);
+        }
+        if self.somebody_flapped() {
+            self.healing.flapped_seen = Some(self.now);
         }
         self.upgrade();
         self.mend_if_needed();
@@ -144,7 +158,8 @@ impl World {
         // A node that never comes back is waited for as long as it was configured.
         let waits = self.hosts.first().map_or(Duration::ZERO, |host| host.config.timing.depart_after * 11 / 10);
         let dead_until = self.healing.dead_seen.unwrap_or_default().min(from.after(waits));
-        from.max(dead_until).after(PATIENCE)
+        let flapped_until = self.healing.flapped_seen.unwrap_or_default().min(from.after(FLAPPING_WAIT_MOST));
+        from.max(dead_until).max(flapped_until).after(PATIENCE)
     }
 
     /// A node that does not understand what the cluster speaks is started again with a newer version.

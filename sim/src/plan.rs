@@ -89,6 +89,8 @@ pub(crate) struct NetPlan {
     pub(crate) reorder: Option<Duration>,
     /// Messages in flight to a process that crashed reach its successor.
     pub(crate) survive_crash: bool,
+    /// One in so many pieces of a bucket's snapshot has a wrong byte; zero for none.
+    pub(crate) spoilt: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -233,6 +235,7 @@ impl Plan {
                 duplicates: 0,
                 reorder: None,
                 survive_crash: false,
+                spoilt: 0,
             },
             disk: DiskPlan { sync: (Duration::from_micros(100), Duration::from_micros(200)), torn: false },
             load: LoadPlan {
@@ -452,6 +455,7 @@ fn draw_net(rng: &mut Rng, all: bool) -> NetPlan {
         duplicates: sometimes(rng, 40_000),
         reorder: (all || rng.one_in(2)).then(|| rng.between(Duration::from_millis(1), Duration::from_millis(200))),
         survive_crash: rng.one_in(2),
+        spoilt: if rng.one_in(4) { 4 + rng.below(40) } else { 0 },
     }
 }
 

@@ -1,4 +1,8 @@
 //! Every planted bug is caught: the checkers see.
+//!
+//! A hunt begins at the seed that caught the bug when it was last looked for, so that the test is quick; where that one
+//! no longer does, the seeds are tried from the first. `HUNT=all cargo test -p atoll-sim --test planted -- --nocapture`
+//! forgets what is known and tells how many seeds each takes.
 
 use atoll_sim::{Options, Violation, run};
 use atoll_types::Bug;
@@ -8,20 +12,96 @@ use std::sync::Mutex;
 /// A bug that shows in none of so many seeds is one that the checkers do not see.
 const SEEDS: u64 = 2000;
 
+/// These show only where the simulator does not get to. `OldOrderTaken`: the random walks of core/distributor;
+/// `DuplicateAnswerLost`: the tests of sessions in core/replica.
+const ELSEWHERE: &[Bug] = &[Bug::OldOrderTaken, Bug::DuplicateAnswerLost];
+
+/// The seed that caught each.
+const KNOWN: &[(Bug, u64)] = &[
+    (Bug::ElectionIgnoresAccepted, 13),
+    (Bug::PromiseForgottenOnRestart, 35),
+    (Bug::OldIncarnationCounts, 1),
+    (Bug::NodeIdReused, 1),
+    (Bug::HalfDecides, 2),
+    (Bug::SeatWithoutAcclimation, 1),
+    (Bug::EmptySnapshot, 6),
+    (Bug::BarrierCountsLateArrival, 12),
+    (Bug::BarrierWaitsForRemoved, 2),
+    (Bug::SubmitterRenumbers, 1),
+    (Bug::DuplicateApplied, 1),
+    (Bug::TrimPastLaggard, 1),
+    (Bug::DepartedStillVotes, 1),
+    (Bug::PromiseWithoutDecidedMark, 18),
+    (Bug::InEffectTooEarly, 1),
+    (Bug::ElectionUnderOldVoters, 43),
+    (Bug::BeyondUndecidedGovernment, 1),
+    (Bug::EqualSeeds, 2),
+    (Bug::AcceptBelowPromise, 1),
+    (Bug::AckBeforePersist, 1),
+    (Bug::DecidedMarkForOldBallot, 161),
+    (Bug::ServeBeforeOwnGovernment, 1),
+    (Bug::SnapshotWithoutSubmissions, 18),
+    (Bug::EveryFounderFounds, 2),
+    (Bug::OldGenerationTaken, 528),
+    (Bug::BallotBeforeItsRecord, 1),
+    (Bug::SessionForgottenEarly, 3),
+    (Bug::AbdicateUnsettled, 1),
+    (Bug::IneligibleUsurps, 1),
+    (Bug::FallsForwardUnsettled, 1),
+    (Bug::LostRecreatedEmpty, 3),
+    (Bug::LastEligiblePurged, 5),
+    (Bug::StaleReportCounts, 1),
+    (Bug::BelowMinForgets, 2),
+    (Bug::CommitBeforeSettledUnion, 3),
+    (Bug::RestartKeepsEpoch, 13),
+    (Bug::UpperHalfForgetsMember, 1),
+    (Bug::ComplaintBelowMin, 2),
+    (Bug::ExpiryByOwnClock, 1),
+    (Bug::SnapshotWithoutSessions, 1),
+    (Bug::BadSnapshotInstalled, 3),
+    (Bug::SplitForgetsSessions, 3),
+    (Bug::UsurpKeepsLastOnly, 1),
+    (Bug::FenceAfterCommit, 1),
+    (Bug::ReadWithoutRound, 1),
+    (Bug::ReadOneMember, 1),
+    (Bug::ReadBeforeWrites, 1),
+    (Bug::NonMemberAckCounts, 1),
+    (Bug::SessionEnteredAtWrite, 1),
+    (Bug::PrimaryShrinksSet, 2),
+    (Bug::UncommittedShown, 1),
+    (Bug::TruncatesTwice, 2),
+    (Bug::BucketAckBeforePersist, 1),
+    (Bug::OwnDiskIgnored, 1),
+    (Bug::EpochNotPersisted, 1),
+    (Bug::RestartedPrimaryGoesOn, 1),
+    (Bug::CutSentAgainEarly, 1),
+    (Bug::SuffixNotCut, 5),
+    (Bug::CommitBelowMin, 2),
+    (Bug::HalvesServeEarly, 2),
+    (Bug::BacklogTwice, 1),
+    (Bug::UnknownRepeated, 3),
+    (Bug::LaneOvertakes, 1),
+    (Bug::HopTakenTwice, 1),
+    (Bug::FullBacklogSilent, 12),
+    (Bug::DuplicateAnsweredAnew, 1),
+];
+
 fn violation(seed: u64) -> Option<Violation> {
     run(seed, &Options { minutes: 0.75, ..Options::default() }).violation
 }
 
-fn hunt(bug: Bug) -> Result<String, String> {
-    for seed in 1..=SEEDS {
-        plant(Some(bug));
-        let caught = violation(seed);
-        plant(None);
-        // A seed that fails without the bug says nothing about it.
-        if let Some(caught) = caught
-            && violation(seed).is_none()
-        {
-            return Ok(format!("caught {bug:?} by {} at seed {seed} after {seed} seeds", caught.rule));
+/// Does this seed fail with the bug, and only with it?
+fn catches(bug: Bug, seed: u64) -> Option<Violation> {
+    plant(Some(bug));
+    let caught = violation(seed);
+    plant(None);
+    caught.filter(|_| violation(seed).is_none())
+}
+
+fn hunt(bug: Bug, known: Option<u64>) -> Result<String, String> {
+    for seed in known.into_iter().chain(1..=SEEDS) {
+        if let Some(caught) = catches(bug, seed) {
+            return Ok(format!("caught {bug:?} by {} at seed {seed}", caught.rule));
         }
     }
     Err(format!("{bug:?} was not caught in {SEEDS} seeds: {}", bug.describe()))
@@ -29,7 +109,10 @@ fn hunt(bug: Bug) -> Result<String, String> {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    let queue = Mutex::new(Bug::ALL.to_vec());
+    let all = std::env::var("HUNT").is_ok_and(|hunt| hunt == "all");
+    let known = |bug| KNOWN.iter().find(|(known, _)| *known == bug && !all).map(|(_, seed)| *seed);
+    let hunted = Bug::ALL.iter().copied().filter(|bug| !ELSEWHERE.contains(bug));
+    let queue = Mutex::new(hunted.collect::<Vec<Bug>>());
     let missed = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..2)
             .map(|_| {
@@ -37,7 +120,7 @@ fn every_planted_bug_is_caught() {
                     let mut missed = Vec::new();
                     loop {
                         let Some(bug) = queue.lock().unwrap().pop() else { return missed };
-                        match hunt(bug) {
+                        match hunt(bug, known(bug)) {
                             Ok(line) => println!("{line}"),
                             Err(line) => missed.push(line),
                         }

@@ -125,6 +125,12 @@ impl Fetcher {
         self.failures >= FAILURES_MOST
     }
 
+    /// Nobody has helped so far: all are asked again, for whatever they have.
+    pub fn begin_again(&mut self, now: Time) {
+        self.bytes.clear();
+        (self.slot, self.failures, self.began) = (Slot::ZERO, 0, now);
+    }
+
     /// Was a holder asked that has not answered?
     pub fn is_waiting(&self) -> bool {
         self.tries > 0

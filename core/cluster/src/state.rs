@@ -281,6 +281,7 @@ impl State {
                 }
                 self.barriers.insert(slot, Barrier::new(payload.clone(), self.active()));
                 effects.push(Effect::BarrierOpened { barrier: slot });
+                self.reduce_barriers(effects); // Nobody may be there to answer.
             }
             Request::Answer { barrier, answer } => {
                 if let Some(open) = self.barriers.get_mut(barrier) {

@@ -12,7 +12,7 @@ const TURNS: u32 = 20;
 fn standing(zones: u32, number: u32) -> Standing {
     let zone = Name::from(format!("zone {}", number % zones).as_str());
     let incarnation = Incarnation { life: 1, cookie: Cookie(u64::from(number)) };
-    Standing { present: true, incarnation, zone, weight: 1, durable: true, leaving: false }
+    Standing { present: true, incarnation, zone, weight: 1, durable: true, leaving: false, stopped: false }
 }
 
 fn at(slot: u64) -> Decided {

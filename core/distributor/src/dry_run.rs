@@ -100,7 +100,15 @@ impl Run {
                 let node = NodeId(roster.keys().map(|node| node.0).max().unwrap_or(0).saturating_add(1));
                 let (zone, weight) = (zone.clone(), *weight);
                 let incarnation = Incarnation::default();
-                let standing = Standing { present: true, incarnation, zone, weight, durable: true, leaving: false };
+                let standing = Standing {
+                    present: true,
+                    incarnation,
+                    zone,
+                    weight,
+                    durable: true,
+                    leaving: false,
+                    stopped: false,
+                };
                 roster.insert(node, standing);
                 self.state.on_roster(at, &roster);
             }

@@ -27,7 +27,9 @@ impl Distributor {
             let restarted = node.standing.incarnation != standing.incarnation;
             node.standing = standing.clone();
             if was_present && !standing.present {
-                node.on_absent(at.time);
+                if !standing.stopped {
+                    node.on_absent(at.time);
+                }
                 blow.gone.insert(id);
             }
             if !was_present && standing.present {

@@ -35,6 +35,8 @@ pub struct Standing {
     pub durable: bool,
     /// An operator wants it gone: it gets nothing, and goes soon.
     pub leaving: bool,
+    /// It is away by its own word, to come back: that is no flapping.
+    pub stopped: bool,
 }
 
 /// The acclimated members of the cluster. A node that departed is missing.
@@ -190,7 +192,9 @@ impl Distributor {
             if done.is_empty() {
                 break;
             }
-            done.retain(|&node| !bucket.appointment.names(node) && !bucket.is_eligible(node));
+            // Its copy stays until the set without it has settled.
+            let left = |node| bucket.settled || !bucket.former.contains(&node);
+            done.retain(|&node| !bucket.appointment.names(node) && !bucket.is_eligible(node) && left(node));
         }
         done.into_iter().collect()
     }

@@ -76,9 +76,14 @@ impl Fetching {
     }
 
     fn on_wake(&mut self, context: &mut Context) -> Turn {
-        // The cluster that named this node may be gone, or have given it up. It has no state: it can start over.
-        if self.fetcher.is_hopeless() || context.now.since(self.fetcher.since()) > context.config.timing.arrival * 2 {
-            return Turn::GaveUp;
+        // The cluster that named this node may be gone, or have given it up. It has no state: it can start over. One
+        // that was fenced has copies of buckets, maybe the last ones: it keeps asking.
+        let since = context.now.since(self.fetcher.since());
+        if self.fetcher.is_hopeless() || since > context.config.timing.arrival * 2 {
+            if !self.fenced {
+                return Turn::GaveUp;
+            }
+            self.fetcher.begin_again(context.now);
         }
         if planted(Bug::EmptySnapshot) && self.fetcher.is_waiting() && context.now >= self.fetcher.due() {
             return self.start_empty(context);

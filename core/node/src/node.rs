@@ -371,7 +371,7 @@ mod tests {
 
     fn began(bucket: u16) -> BucketRecord {
         let range = SlotRange { first: HashSlot(bucket), last: HashSlot(bucket + 4095) };
-        BucketRecord::Began { bucket: BucketId(bucket), range, width: 4096, base: Mark::default() }
+        BucketRecord::Began { bucket: BucketId(bucket), range, width: 4096, base: Mark::default(), blank: false }
     }
 
     fn seen(bucket: u16) -> BucketRecord {

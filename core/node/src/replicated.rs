@@ -177,6 +177,7 @@ fn roster(state: &State) -> Roster {
         weight: member.weight,
         durable: member.durable,
         leaving: member.ordered_out,
+        stopped: member.is_absent() && !member.may_return(),
     };
     acclimated.map(|(&node, member)| (node, place(member))).collect()
 }

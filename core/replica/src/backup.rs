@@ -83,6 +83,7 @@ impl Replica {
             backup.round = backup.round.max(write.round);
             return;
         }
+        let before = self.committed;
         self.take_entries(&write);
         self.order_entries(sink);
         self.learn_commit(now, sink, &write);
@@ -94,7 +95,9 @@ impl Replica {
         // What is on its way to the disk is acknowledged once it is there; a round that reads wait for, now.
         let asks = write.opening || !write.entries.is_empty();
         backup.owes_ack |= write.confirm || (asks && (safe == last || bug));
-        backup.waiting_since = uncommitted.then(|| backup.waiting_since.unwrap_or(now));
+        // Waited for since the last progress, not since the log was last quiet: under load it never is.
+        let since = if self.committed > before { now } else { backup.waiting_since.unwrap_or(now) };
+        backup.waiting_since = uncommitted.then_some(since);
         if write.serving {
             for ticket in self.cut.drain(..) {
                 sink.answer(ticket, Outcome::Cut);
@@ -128,6 +131,7 @@ impl Replica {
         self.cut.sort_unstable();
         if let Role::Backup(backup) = &mut self.role {
             (backup.open, backup.incoming) = (true, None);
+            self.blank = false;
             backup.waiting_since = backup.waiting_since.map(|_| now);
         }
     }
@@ -153,7 +157,7 @@ impl Replica {
         {
             let (bucket, primary) = (self.bucket, write_primary(&self.role));
             sink.event(|| Event::Diverged { bucket, primary, offset });
-            self.declare_damaged(sink);
+            self.declare_damaged(now, sink);
         }
     }
 
@@ -163,7 +167,7 @@ impl Replica {
         let safe = if planted(Bug::BucketAckBeforePersist) { last } else { self.safe };
         let full = sink.full;
         let Role::Backup(backup) = &mut self.role else { return };
-        if !backup.open || !backup.owes_ack || !current {
+        if !backup.open || !backup.owes_ack || !current || self.useless {
             return;
         }
         let ack = Ack { held: safe, round: backup.round, gap: backup.gap, full };
@@ -177,7 +181,6 @@ impl Replica {
         let duty = self.duty.as_ref();
         let member = duty.is_some_and(|duty| duty.appointment.is_member(self.me));
         let stuck = duty.is_some_and(|duty| !duty.may_commit);
-        let useless = self.useless;
         let Role::Backup(backup) = &mut self.role else { return };
         let patience = sink.settings.ack_timeout * 3;
         if backup.waiting_since.is_some_and(|since| now.since(since) >= patience) {
@@ -185,9 +188,6 @@ impl Replica {
             // Where nothing may be committed there is nothing to complain of, unless nobody even asked.
             if member && !(stuck && backup.open) {
                 sink.report(Report::Complain { bucket, epoch, about: backup.primary });
-            }
-            if useless {
-                sink.report(Report::Damaged { bucket });
             }
         }
     }

@@ -185,7 +185,7 @@ impl Replica {
         };
         let (bucket, mark, digest) = (self.bucket, copy.applied, copy.digest());
         self.replace(copy);
-        self.useless = false;
+        (self.useless, self.blank) = (false, false);
         let record = BucketRecord::Copied { bucket, range, width: sink.width, snapshot: snapshot.clone() };
         let seq = sink.persist(record);
         self.shut(seq);

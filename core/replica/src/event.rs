@@ -20,8 +20,8 @@ pub enum Event {
     Divided { bucket: BucketId, at: Mark, lower: SlotRange, upper: SlotRange },
     /// The copy is gone from this node.
     Purged { bucket: BucketId },
-    /// A read was answered from the state at this mark, linearizably.
-    Confirmed { bucket: BucketId, epoch: Epoch, mark: Mark },
+    /// A read was answered from the state at this mark, linearizably: every member acknowledged this round.
+    Confirmed { bucket: BucketId, epoch: Epoch, mark: Mark, round: u64 },
     /// Two members have different states at the same place, or a copy cannot follow its primary.
     Diverged { bucket: BucketId, primary: NodeId, offset: Offset },
 }

@@ -69,6 +69,12 @@ pub struct Replica {
     pub(crate) clock: Time,
     /// In this epoch, and those before, an earlier life of this node may have acted: this one does not.
     void: Epoch,
+    /// The last split that was applied.
+    split_at: Option<Mark>,
+    /// Begun without the bucket, to be filled: nothing can be served from it before it was.
+    pub(crate) blank: bool,
+    /// When this copy last said that it is of no use.
+    damaged_at: Option<Time>,
     /// This copy cannot follow its primary, and says so.
     pub(crate) useless: bool,
 }
@@ -105,6 +111,9 @@ impl Replica {
             pending: VecDeque::new(),
             cut: Vec::new(),
             void: Epoch::ZERO,
+            split_at: None,
+            blank: false,
+            damaged_at: None,
             useless: false,
         }
     }
@@ -253,7 +262,11 @@ impl Replica {
         if void && !planted(Bug::RestartedPrimaryGoesOn) {
             return;
         }
-        if duty.appointment.primary == self.me {
+        if duty.appointment.primary == self.me && (self.useless || self.blank) {
+            // An operator named the wrong node, or the copy was lost: there is nothing to go on from.
+            self.useless = true;
+            self.say_damaged(now, sink);
+        } else if duty.appointment.primary == self.me {
             self.open_epoch(now, sink);
         } else if duty.appointment.names(self.me) {
             let backup = Backup::new(now, duty.appointment.primary);
@@ -371,7 +384,10 @@ impl Replica {
     /// Something of this copy's own became safe.
     fn on_safe(&mut self, now: Time, sink: &mut Sink) {
         match &mut self.role {
-            Role::Primary(_) => self.advance(now, sink),
+            Role::Primary(primary) => {
+                primary.disk_since = None; // It gets on.
+                self.advance(now, sink);
+            }
             Role::Backup(backup) => backup.owes_ack |= backup.open,
             Role::Idle => {}
         }
@@ -404,6 +420,9 @@ impl Replica {
             // A read that came before this was written does not see it.
             self.answer_reads(sink);
             let applied = self.copy.apply(offset, &entry, now);
+            if entry.body == BucketBody::Split {
+                self.split_at = Some(self.copy.applied);
+            }
             let (bucket, mark) = (self.bucket, self.copy.applied);
             if sink.watched {
                 let digest = self.copy.digest();
@@ -423,10 +442,14 @@ impl Replica {
 
     fn trim(&mut self, sink: &Sink) {
         let keep = sink.settings.log;
-        if self.log.len() < keep.saturating_mul(2).max(16) {
+        let long = self.log.len() >= keep.saturating_mul(2).max(16);
+        if !long && self.log.bytes() <= sink.settings.window_bytes {
             return;
         }
         let mut to = Offset(self.copy.applied.offset.0.saturating_sub(keep as u64));
+        if self.log.bytes() > sink.settings.window_bytes {
+            to = self.copy.applied.offset; // Few large entries are as good a reason as many small ones.
+        }
         if let Role::Primary(primary) = &self.role {
             to = to.min(primary.wanted_by_slow(self.log.last_offset(), keep as u64 * 8));
         }
@@ -449,6 +472,10 @@ impl Replica {
         if self.gate.is_some() {
             return;
         }
+        let patience = sink.settings.ack_timeout;
+        if self.is_to_say_damaged() && self.damaged_at.is_none_or(|at| now.since(at) >= patience) {
+            self.say_damaged(now, sink);
+        }
         match &mut self.role {
             Role::Primary(_) => self.wake_primary(now, sink),
             Role::Backup(_) => self.wake_backup(now, sink),
@@ -458,12 +485,17 @@ impl Replica {
 
     /// When this copy next has something to do by itself.
     pub fn due(&self, settings: &crate::sink::Settings) -> Time {
-        match &self.role {
-            _ if self.gate.is_some() => Time::NEVER, // tidy: the record it waits for wakes it
+        if self.gate.is_some() {
+            return Time::NEVER; // The record it waits for wakes it.
+        }
+        let damaged = self.damaged_at.filter(|_| self.is_to_say_damaged());
+        let damaged = damaged.map_or(Time::NEVER, |at| at + settings.ack_timeout);
+        let role = match &self.role {
             Role::Primary(primary) => self.primary_due(primary, settings),
             Role::Backup(backup) => self.backup_due(backup, settings),
             Role::Idle => Time::NEVER,
-        }
+        };
+        role.min(damaged)
     }
 
     /// A stale read, of committed state.
@@ -471,14 +503,15 @@ impl Replica {
         (self.copy.applied, self.copy.read(query))
     }
 
-    /// Forgets everything and begins at `base`, by first placement or by an operator's word.
-    pub fn begin(&mut self, sink: &mut Sink, range: SlotRange, base: Mark) {
+    /// Forgets everything and begins at `base`: with the bucket, by first placement or by an operator's word; or blank,
+    /// to be filled by a primary.
+    pub fn begin(&mut self, sink: &mut Sink, range: SlotRange, base: Mark, blank: bool) {
         self.abandon(sink);
         let idle = sink.settings.session_idle;
         let machine = self.copy.machine.empty();
         self.replace(Copy::empty(range, base, Sessions::new(idle), machine));
-        self.useless = false;
-        let seq = sink.persist(BucketRecord::Began { bucket: self.bucket, range, width: sink.width, base });
+        (self.useless, self.blank) = (false, blank);
+        let seq = sink.persist(BucketRecord::Began { bucket: self.bucket, range, width: sink.width, base, blank });
         self.shut(seq);
     }
 
@@ -495,8 +528,9 @@ impl Replica {
     /// Does the log end with the split that the edict divides the bucket at?
     pub fn ends_with_split_of(&self, epoch: Epoch) -> bool {
         let last = self.log.last();
-        let split = self.log.get(last.offset).is_some_and(|entry| entry.body == BucketBody::Split);
-        split && last.epoch == epoch
+        // It may have been applied and trimmed: then the log is empty, and its base is the split.
+        let held = self.log.get(last.offset).is_some_and(|entry| entry.body == BucketBody::Split);
+        (held || self.split_at == Some(last)) && last.epoch == epoch
     }
 
     /// The dividing edict: every member held the split, so all up to it is committed. Gives the upper half.
@@ -521,9 +555,19 @@ impl Replica {
     }
 
     /// This copy is of no use: it is to be given a new one.
-    pub(crate) fn declare_damaged(&mut self, sink: &mut Sink) {
+    pub(crate) fn declare_damaged(&mut self, now: Time, sink: &mut Sink) {
         self.useless = true;
+        self.say_damaged(now, sink);
+    }
+
+    /// Told again for as long as it is so and this node is named.
+    fn say_damaged(&mut self, now: Time, sink: &mut Sink) {
+        self.damaged_at = Some(now);
         sink.report(Report::Damaged { bucket: self.bucket });
+    }
+
+    fn is_to_say_damaged(&self) -> bool {
+        self.useless && self.is_member()
     }
 
     pub fn check(&self) {

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// A node that lags by no more than this many entries is ready to be a member.
 const READY_LAG: u64 = 16;
 
+/// Reads that wait for a round.
+const READS_MOST: usize = 16_384;
+
 /// Frames to one peer at a time; the rest goes out once these are acknowledged.
 const FRAMES_MOST: usize = 8;
 
@@ -100,8 +103,7 @@ impl Replica {
         usage: Option<SessionUse>,
         command: Payload,
     ) -> bool {
-        let unacknowledged = self.log.bytes() > sink.settings.window_bytes + self.kept_bytes();
-        if !self.is_serving() || unacknowledged {
+        if !self.is_serving() || self.is_window_full(sink.settings.window_bytes) {
             return false;
         }
         if let Some(usage) = &usage {
@@ -126,9 +128,11 @@ impl Replica {
                 }
             }
         }
-        let Role::Primary(primary) = &self.role else { return false };
+        let Role::Primary(primary) = &mut self.role else { return false };
         let full = sink.full || primary.members().any(|peer| peer.full);
         if full && self.copy.machine.grows(command.as_slice()) {
+            primary.wanted_round = primary.round + 1; // Ask whether that is still so.
+
             sink.answer(ticket, Outcome::Full);
             return true;
         }
@@ -137,14 +141,13 @@ impl Replica {
         true
     }
 
-    /// What the log holds of entries that are applied: it is no sign of a slow member.
-    fn kept_bytes(&self) -> usize {
-        let unapplied = self.log.last_offset().above(self.copy.applied.offset) as usize;
-        if unapplied == 0 {
-            self.log.bytes()
-        } else {
-            self.log.bytes() / self.log.len().max(1) * (self.log.len() - unapplied)
+    /// More is written and not committed than a slow member may cost.
+    fn is_window_full(&self, window: usize) -> bool {
+        if self.log.bytes() <= window {
+            return false;
         }
+        let first = self.copy.applied.offset.next();
+        self.log.from(first, usize::MAX).iter().map(|entry| entry.bytes()).sum::<usize>() > window
     }
 
     /// Takes a read, to be confirmed by a round that begins after this.
@@ -153,6 +156,9 @@ impl Replica {
             return false;
         }
         let index = self.log.last_offset();
+        if matches!(&self.role, Role::Primary(primary) if primary.reads.len() >= READS_MOST) {
+            return false; // They wait in their lanes, where they are counted.
+        }
         if planted(Bug::ReadWithoutRound) {
             let (mark, payload) = self.look(&query);
             let position = Position { bucket: self.bucket, mark };
@@ -177,7 +183,8 @@ impl Replica {
         if peer.opened && peer.member {
             return; // An answer to an ask that was repeated.
         }
-        peer.opened = false; // One that catches up may have begun anew.
+        // One that catches up may have begun anew.
+        (peer.opened, peer.acked, peer.round_acked) = (false, Offset::ZERO, 0);
         peer.progressed(now);
         match shared {
             Some(mark) => {
@@ -306,18 +313,20 @@ impl Replica {
             && let Some(read) = primary.reads.pop_front()
         {
             let payload = self.copy.read(&read.query);
-            sink.event(|| Event::Confirmed { bucket, epoch, mark: applied });
+            let round = read.round;
+            sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
             let position = Position { bucket, mark: applied };
             sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
         }
     }
 
     fn report_ready(&mut self, now: Time, sink: &mut Sink) {
-        let (bucket, epoch, last) = (self.bucket, self.epoch(), self.log.last_offset());
+        let (bucket, epoch, committed) = (self.bucket, self.epoch(), self.committed);
         let Role::Primary(primary) = &mut self.role else { return };
         let inherited = primary.inherited;
         for peer in primary.peers.iter_mut().filter(|peer| !peer.member && peer.opened) {
-            let ready = peer.acked >= inherited && last.above(peer.acked) <= READY_LAG;
+            // Measured by what is committed: under load the end of the log is always ahead of everybody.
+            let ready = peer.acked >= inherited && committed.above(peer.acked) <= READY_LAG;
             if ready && peer.reported.is_none() {
                 peer.reported = Some(now);
                 sink.report(Report::Ready { bucket, epoch, node: peer.node });
@@ -336,10 +345,15 @@ impl Replica {
         primary.disk_since = (self.safe < last).then(|| primary.disk_since.unwrap_or(now));
         let confirm = primary.wanted_round > primary.round;
         let fresh = primary.peers.iter().any(|peer| matches!(peer.stage, Stage::Streaming) && peer.sent < last);
-        if confirm || fresh {
+        let commit_due = now >= primary.commit_at;
+        let tells = |peer: &Peer| {
+            let news = peer.commit_sent < committed || (primary.serving && !peer.told_serving);
+            commit_due && peer.opened && news
+        };
+        // Each has a round, so that it is repeated until it is acknowledged.
+        if confirm || fresh || primary.peers.iter().any(tells) {
             primary.round += 1;
         }
-        let commit_due = now >= primary.commit_at;
         let applied = self.copy.applied.offset;
         let digest = (commit_due && applied == committed).then(|| (applied, self.copy.digest()));
         for peer in &mut primary.peers {
@@ -363,7 +377,7 @@ impl Replica {
                 let frame_bytes = sink.settings.frame_bytes;
                 let entries = if fresh { self.log.from(peer.sent.next(), frame_bytes) } else { Vec::new() };
                 peer.sent = Offset(previous.offset.0 + entries.len() as u64);
-                let asks = fresh || round || again || !peer.opened;
+                let asks = fresh || round || again || tell || !peer.opened;
                 (peer.round_sent, peer.commit_sent) = (primary.round, committed);
                 peer.told_serving = primary.serving;
                 let write = Write {
@@ -373,7 +387,7 @@ impl Replica {
                     entries,
                     committed,
                     serving: primary.serving || planted(Bug::CutSentAgainEarly),
-                    confirm: round || again,
+                    confirm: round || again || tell,
                     digest,
                 };
                 sink.send(peer.node, bucket, epoch, Body::Write(write));

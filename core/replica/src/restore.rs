@@ -15,9 +15,11 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
     for record in records {
         let bucket = record.bucket();
         match record {
-            BucketRecord::Began { range, base, .. } => {
+            BucketRecord::Began { range, base, blank, .. } => {
                 let copy = Copy::empty(range, base, Sessions::new(idle), kind.empty());
-                copies.insert(bucket, Replica::of(bucket, copy));
+                let mut replica = Replica::of(bucket, copy);
+                replica.blank = blank;
+                copies.insert(bucket, replica);
             }
             BucketRecord::Seen { epoch, .. } => {
                 let highest = seen.entry(bucket).or_insert(epoch);
@@ -25,6 +27,12 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
             }
             BucketRecord::Appended { first, entries, .. } => {
                 if let Some(replica) = copies.get_mut(&bucket) {
+                    replica.blank = false;
+                    // Something before it cannot be read: what is here is no beginning of the log.
+                    replica.useless |= first > replica.log.last_offset().next() || first <= replica.log.base().offset;
+                    if replica.useless {
+                        continue;
+                    }
                     replica.log.cut(first.previous());
                     for entry in entries {
                         replica.clock = replica.clock.max(entry.time);
@@ -45,6 +53,9 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                         Replica::of(bucket, empty)
                     });
                     replica.replace(copy);
+                    (replica.useless, replica.blank) = (false, false);
+                } else if let Some(replica) = copies.get_mut(&bucket) {
+                    replica.useless = true;
                 }
             }
             BucketRecord::Divided { at, lower, upper, .. } => {
@@ -52,7 +63,7 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                     replica.committed = at.offset.min(replica.log.last_offset());
                     replica.catch_up_to_commit();
                     let upper = replica.halve(lower, upper);
-                    copies.insert(upper.bucket(), upper);
+                    copies.entry(upper.bucket()).or_insert(upper);
                 }
             }
             BucketRecord::Purged { .. } => drop(copies.remove(&bucket)),

@@ -50,8 +50,9 @@ pub struct BucketSnapshot {
 /// What a durable node writes about its copy of a bucket, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BucketRecord {
-    /// The bucket begins here, with nothing. `width`: slots per bucket at first placement, which tells the shard.
-    Began { bucket: BucketId, range: SlotRange, width: u16, base: Mark },
+    /// The bucket begins here, with nothing; or, blank, only this copy does, to be filled by a primary. `width`: slots
+    /// per bucket at first placement, which tells the shard.
+    Began { bucket: BucketId, range: SlotRange, width: u16, base: Mark, blank: bool },
     /// The highest epoch seen.
     Seen { bucket: BucketId, epoch: Epoch },
     /// Written after everything before it.

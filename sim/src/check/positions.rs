@@ -133,6 +133,10 @@ fn read_at(line: &Line, operation: &Operation, payload: &Payload, position: Posi
     {
         return Ok(()); // A member that has not heard of the new life yet.
     }
+    let begins_empty = mark.offset.0 > 0 && mark.offset.0 == mark.epoch.slot.0 << 32;
+    if line.mark(mark.offset).is_none() && begins_empty {
+        return Ok(()); // An operator let the bucket begin anew, and nothing was written since.
+    }
     if line.mark(mark.offset) != Some(mark) {
         return Err(format!("not committed; there is {:?}", line.mark(mark.offset)));
     }

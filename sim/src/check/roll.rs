@@ -217,6 +217,7 @@ impl Roll {
                 if self.open.len() < BARRIERS_MOST {
                     let waiting = self.active().collect();
                     self.open.insert(slot, Open { waiting, answers: BTreeMap::new() });
+                    self.reduce(slot);
                 }
             }
             Request::Answer { barrier, answer } => {

@@ -5,7 +5,7 @@ use super::{Operation, Outcome};
 use crate::Violation;
 use crate::clock::Moment;
 use crate::host::Life;
-use crate::plan::host_name;
+use crate::plan::{Lasting, host_name};
 use crate::world::{Happening, World};
 use atoll_node::Input;
 use atoll_node::shard::door::{Answer, Ask, Request, RequestId};
@@ -77,10 +77,17 @@ impl World {
     /// The connection that a client has, or a new one to a host that runs.
     fn connect(&mut self, client: usize) -> Option<Connection> {
         let changes = self.clients.rng.one_in(40);
-        if let Some(connection) = self.clients.clients[client].connection.filter(|_| !changes) {
+        // Behind a link that stays cut a node cannot reach every primary: a client that gets no answer goes elsewhere.
+        let cut_off = |host: usize| match self.plan.lasting {
+            Lasting::Link(one, other) => self.faults.over && (host == one || host == other),
+            Lasting::Nothing | Lasting::Disk(_) | Lasting::Down(_) => false,
+        };
+        let may_serve = |host: &usize| self.hosts[*host].is_running() && !cut_off(*host);
+        let running: Vec<usize> = (0..self.hosts.len()).filter(may_serve).collect();
+        let known = self.clients.clients[client].connection.filter(|_| !changes);
+        if let Some(connection) = known.filter(|connection| !cut_off(connection.host)) {
             return Some(connection);
         }
-        let running: Vec<usize> = (0..self.hosts.len()).filter(|&host| self.hosts[host].is_running()).collect();
         let &host = self.clients.rng.pick(&running)?;
         self.clients.connections += 1;
         let (number, life) = (self.clients.connections, self.hosts[host].lives);

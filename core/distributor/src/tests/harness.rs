@@ -12,7 +12,15 @@ pub(super) struct Cluster {
 
 pub(super) fn standing(zone: &str, weight: u32) -> Standing {
     let incarnation = Incarnation { life: 1, cookie: Cookie(1) };
-    Standing { present: true, incarnation, zone: Name::from(zone), weight, durable: true, leaving: false }
+    Standing {
+        present: true,
+        incarnation,
+        zone: Name::from(zone),
+        weight,
+        durable: true,
+        leaving: false,
+        stopped: false,
+    }
 }
 
 pub(super) fn node(number: u32) -> NodeId {

@@ -162,7 +162,7 @@ impl Shard {
         // A copy of a bucket that was divided since cannot be of use any more.
         let other_range = self.replicas.get(&bucket).is_some_and(|replica| replica.range() != duty.range);
         if named && (missing || anew.is_some() || other_range) {
-            self.begin(bucket, duty.range, base);
+            self.begin(bucket, duty.range, base, anew.is_none());
         }
         if let Some(replica) = self.replicas.get_mut(&bucket) {
             replica.appoint(self.now, &mut self.sink, me, duty);
@@ -186,9 +186,9 @@ impl Shard {
         known.is_some() && known == self.signature.as_ref().map(|signature| signature.incarnation)
     }
 
-    fn begin(&mut self, bucket: BucketId, range: atoll_types::SlotRange, base: Mark) {
+    fn begin(&mut self, bucket: BucketId, range: atoll_types::SlotRange, base: Mark, blank: bool) {
         if let Some(replica) = self.replicas.get_mut(&bucket) {
-            replica.begin(&mut self.sink, range, base);
+            replica.begin(&mut self.sink, range, base, blank);
             self.carry_out();
         }
     }

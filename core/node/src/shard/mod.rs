@@ -344,7 +344,8 @@ impl Shard {
 
     fn on_replica_message(&mut self, from: NodeId, message: ReplicaMessage) {
         let bucket = message.bucket;
-        if !self.owns(bucket) || message.epoch.slot > Slot::MOST {
+        let generation = self.signature.as_ref().map(|signature| signature.generation).unwrap_or_default();
+        if !self.owns(bucket) || message.epoch.slot > Slot::MOST || message.epoch.generation > generation {
             return;
         }
         if message.epoch.slot > self.version {

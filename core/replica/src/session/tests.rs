@@ -3,6 +3,7 @@
 
 use super::window::SERIES_COST;
 use super::*;
+use atoll_types::bugs::plant;
 use atoll_types::{Epoch, Offset, Series};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -392,6 +393,10 @@ fn the_real_bounds_hold_and_the_most_recently_used_stay() {
     assert!(sessions.len() > 10_000, "one client's long answers push out its own");
     let first = write(&mut sessions, count + 1, &usage(greedy, 0, 0), 0, b"");
     assert_eq!(first, Verdict::Refused(Refusal::AnswerGone { mark: mark(0) }));
+    plant(Some(Bug::DuplicateAnswerLost));
+    let twice = sessions.look(Time(count + 1), SLOT, &usage(greedy, 0, 0));
+    plant(None);
+    assert_eq!(twice, Verdict::New, "the planted bug would show here");
     let last = write(&mut sessions, count + 1, &usage(greedy, WINDOW_MOST - 1, 0), 0, b"");
     assert!(matches!(last, Verdict::Duplicate { .. }));
 }

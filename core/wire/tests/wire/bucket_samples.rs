@@ -105,7 +105,7 @@ pub(crate) fn records() -> Vec<BucketRecord> {
     let lower = SlotRange { first: HashSlot(8192), last: HashSlot(12_287) };
     let upper = SlotRange { first: HashSlot(12_288), last: HashSlot(16_383) };
     vec![
-        BucketRecord::Began { bucket, range: RANGE, width, base: Mark::default() },
+        BucketRecord::Began { bucket, range: RANGE, width, base: Mark::default(), blank: true },
         BucketRecord::Seen { bucket, epoch: EPOCH },
         BucketRecord::Appended { bucket, first: Offset(1), entries: entries() },
         BucketRecord::Cut { bucket, to: Offset(2) },

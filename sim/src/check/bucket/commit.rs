@@ -14,6 +14,25 @@ use atoll_types::{BucketEntry, BucketId, Epoch, Offset};
 const RULE: &str = "all members";
 
 /// Every member has acknowledged, in this epoch, all up to `offset`.
+/// A read is confirmed by a round that every member has acknowledged.
+pub(crate) fn all_saw_round(
+    copies: &Copies,
+    actor: &Actor,
+    office: &Office,
+    (bucket, epoch): (BucketId, Epoch),
+    round: u64,
+) -> Result<(), Violation> {
+    for &member in office.members.keys().filter(|&&member| member != office.primary) {
+        let seen = copies.round(actor.cluster, bucket, epoch, member);
+        if seen < round {
+            let name = host_name(actor.host);
+            let detail = format!("{name} answers a read of bucket {bucket} by round {round}; {member} saw {seen}");
+            return Err(broken(RULE, detail));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn all_acknowledged(
     copies: &Copies,
     hosts: &[Host],

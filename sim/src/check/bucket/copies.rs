@@ -5,6 +5,7 @@
 
 use crate::host::Host;
 use atoll_replica::Replica;
+use atoll_replica::message::Ack;
 use atoll_types::{BucketEntry, BucketId, BucketRecord, ClusterId, Epoch, Mark, NodeId, Offset, SlotRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +61,8 @@ pub(crate) struct Copies {
     disks: Vec<Disk>,
     last: Vec<BTreeMap<BucketId, Last>>,
     /// The highest offset that each node has said, in this epoch, to hold.
-    acks: BTreeMap<(ClusterId, BucketId, Epoch, NodeId), Offset>,
+    /// How far each node acknowledged in an epoch, and its last round.
+    acks: BTreeMap<(ClusterId, BucketId, Epoch, NodeId), (Offset, u64)>,
 }
 
 impl Copies {
@@ -174,14 +176,19 @@ impl Copies {
         self.last[host].remove(&bucket);
     }
 
-    pub(crate) fn on_ack(&mut self, cluster: ClusterId, bucket: BucketId, epoch: Epoch, node: NodeId, held: Offset) {
-        let known = self.acks.entry((cluster, bucket, epoch, node)).or_default();
-        *known = (*known).max(held);
+    pub(crate) fn on_ack(&mut self, cluster: ClusterId, bucket: BucketId, epoch: Epoch, node: NodeId, ack: &Ack) {
+        let (held, round) = self.acks.entry((cluster, bucket, epoch, node)).or_default();
+        (*held, *round) = ((*held).max(ack.held), (*round).max(ack.round));
+    }
+
+    /// The last round this node acknowledged in this epoch.
+    pub(crate) fn round(&self, cluster: ClusterId, bucket: BucketId, epoch: Epoch, node: NodeId) -> u64 {
+        self.acks.get(&(cluster, bucket, epoch, node)).map_or(0, |(_, round)| *round)
     }
 
     /// How far this node has acknowledged in this epoch, if at all.
     pub(crate) fn acked(&self, cluster: ClusterId, bucket: BucketId, epoch: Epoch, node: NodeId) -> Option<Offset> {
-        self.acks.get(&(cluster, bucket, epoch, node)).copied()
+        self.acks.get(&(cluster, bucket, epoch, node)).map(|(held, _)| *held)
     }
 }
 

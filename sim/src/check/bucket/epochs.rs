@@ -77,7 +77,7 @@ pub(crate) fn on_send(
         }
         // What an earlier or later life says than the one that was appointed counts for nothing.
         if office.members.get(&envelope.from) == Some(&envelope.incarnation) {
-            copies.on_ack(envelope.cluster, bucket, epoch, envelope.from, ack.held);
+            copies.on_ack(envelope.cluster, bucket, epoch, envelope.from, ack);
         }
     }
     Ok(())

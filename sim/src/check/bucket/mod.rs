@@ -37,11 +37,13 @@ use crate::plan::host_name;
 use atoll_node::shard::message::ShardMessage;
 use atoll_node::{Envelope, Message};
 use atoll_replica::Event;
+use atoll_replica::message::Body;
 use atoll_types::{BucketId, BucketRecord, ClusterId, Entry, Epoch, Incarnation, NodeId, Offset, Slot};
 use canon::{Canons, LogId};
 use copies::{Copies, replica};
 use edicts::Edicts;
 use epochs::Primaries;
+use std::collections::BTreeSet;
 
 fn broken(rule: &str, detail: String) -> Violation {
     Violation::of(rule, detail)
@@ -66,6 +68,8 @@ pub(crate) struct BucketChecks {
     actors: Vec<Option<Actor>>,
     /// How far each host's table was compared.
     compared: Vec<(ClusterId, Slot)>,
+    /// Epochs that were served.
+    served: BTreeSet<(ClusterId, BucketId, Epoch)>,
     /// Found at the start of a process, told at its first step.
     found: Option<Violation>,
 }
@@ -79,6 +83,7 @@ impl BucketChecks {
             primaries: Primaries::default(),
             actors: vec![None; hosts],
             compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
+            served: BTreeSet::new(),
             found: None,
         }
     }
@@ -156,6 +161,13 @@ impl BucketChecks {
     pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
         let Message::Shard(ShardMessage::Replicas(messages)) = &envelope.message else { return Ok(()) };
         for message in messages {
+            let serves = matches!(&message.body, Body::Write(write) if write.serving);
+            if serves && !self.served.contains(&(envelope.cluster, message.bucket, message.epoch)) {
+                let (name, epoch) = (host_name(host), message.epoch);
+                let detail =
+                    format!("{name} says that epoch {epoch} of bucket {} serves, and it does not", message.bucket);
+                return Err(broken("epoch", detail));
+            }
             epochs::on_send(&self.edicts, &mut self.copies, hosts, host, envelope, message)?;
         }
         Ok(())
@@ -174,6 +186,7 @@ impl BucketChecks {
         match event {
             Event::Serving { bucket, epoch, inherited } => {
                 let (bucket, epoch, inherited) = (*bucket, *epoch, *inherited);
+                self.served.insert((actor.cluster, bucket, epoch));
                 epochs::may_act(&self.copies, hosts, host, bucket, epoch, "serves")?;
                 let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
                 commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), inherited)?;
@@ -190,11 +203,12 @@ impl BucketChecks {
                 commit::all_hold(&self.copies, hosts, &actor, office, (bucket, epoch), (mark.offset, entry))?;
                 self.canons.on_committed(&name, (office.log, epoch), *mark, entry)?;
             }
-            Event::Confirmed { bucket, epoch, mark } => {
+            Event::Confirmed { bucket, epoch, mark, round } => {
                 let (bucket, epoch) = (*bucket, *epoch);
                 epochs::may_act(&self.copies, hosts, host, bucket, epoch, "confirms a read")?;
                 let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
                 commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), mark.offset)?;
+                commit::all_saw_round(&self.copies, &actor, office, (bucket, epoch), *round)?;
                 self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
             }
             Event::Applied { bucket, mark, digest } => {
