@@ -26,6 +26,17 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (2524, 0.5, "heartbeats were answered only when a slow disk was done"),
     (9607, 1.0, "a fetch with nobody to ask was due at once, for ever"),
     (4035, 1.0, "candidates stood again before promises that wait for a slow disk came in"),
+    (1, 1.0, "the upper half of a bucket spoke in an epoch that its own disk did not know"),
+    (2, 1.0, "a split began with too few members to commit it, and kept others from coming"),
+    (5, 1.0, "a primary wanted to be woken at a moment that had passed, for ever"),
+    (13, 1.0, "a restarted node served in an epoch that was given to its earlier life"),
+    (37, 1.0, "a primary had trimmed the split it was to divide at"),
+    (133, 1.0, "a log trimmed within one epoch seemed to share nothing with a shorter one"),
+    (206, 1.0, "a node that departed was judged by the log of an older generation"),
+    (248, 1.0, "a copy was emptied on the word of a table older than the disk"),
+    (373, 1.0, "a barrier that opened with nobody there was never reduced"),
+    (661, 1.0, "requests went to a node behind a link that stays cut"),
+    (874, 1.0, "stopping in good order counted as flapping"),
 ];
 
 #[test]
