@@ -8,8 +8,8 @@ use atoll_node::shard::Shard;
 use atoll_node::shard::door::{Answer, Ask, Contact, Directive, Request, RequestId, ShardInput, ShardOutput, Table};
 use atoll_node::{Config, Envelope, Limits, Timing, store};
 use atoll_types::{
-    Address, Appointment, BucketId, ClusterId, Cookie, Duty, Epoch, Generation, HashSlot, Incarnation, Level, Name,
-    NodeId, Offset, Payload, Report, Slot, SlotRange, Time,
+    Address, Appointment, BucketId, ClusterId, Cookie, Duty, Epoch, Generation, HashSlot, Incarnation, Level, Mark,
+    Name, NodeId, Offset, Payload, Report, Slot, SlotRange, Time,
 };
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ impl Rig {
                 members: nodes(members),
                 catching_up: nodes(catching_up),
             };
-            let begins = (self.version == 1).then_some(Offset(0));
+            let begins = Mark { epoch: Epoch { slot: Slot(1), ..Epoch::ZERO }, offset: Offset(0) };
             let duty = Duty {
                 range,
                 appointment,

@@ -17,7 +17,7 @@
 //!
 //! Not here: which steps are legal (`moves`), what a removal does (`removal`), what should be done next (`orders`).
 
-use atoll_types::{Appointment, BucketId, Bug, Duty, Epoch, NodeId, Offset, SlotRange, planted};
+use atoll_types::{Appointment, BucketId, Bug, Duty, Epoch, Mark, NodeId, Offset, SlotRange, planted};
 use serde::{Deserialize, Serialize};
 
 /// Old copies remembered per bucket. More than that is no help in choosing who catches up fastest.
@@ -42,6 +42,8 @@ pub struct Bucket {
     pub split_wanted: bool,
     /// It begins with nothing at this epoch, after this offset.
     pub begins: Option<Offset>,
+    /// Where it last began with nothing.
+    pub beginning: Mark,
     /// It came out of that one, which ended with a split written in this epoch.
     pub divided: Option<(BucketId, Epoch)>,
     /// How often an operator revived it: each time, acknowledged writes may be missing.
@@ -69,6 +71,7 @@ impl Bucket {
             splitting: false,
             split_wanted: false,
             begins: Some(base),
+            beginning: Mark { epoch, offset: base },
             divided: None,
             revived: 0,
         }
@@ -118,7 +121,7 @@ impl Bucket {
             settled: self.settled,
             splitting: self.splitting,
             lost: self.is_lost(),
-            begins: self.begins,
+            begins: self.beginning,
             divided: self.divided,
         }
     }

@@ -52,8 +52,9 @@ impl Survey<'_> {
                 for zone in &zones {
                     let Some(to) = self.cheapest_for(bucket, zone) else { continue };
                     let price = self.sites.list[to].copy_cost();
+                    // Zones come by their cheapest node, which may be a member already: a later one may still do.
                     if crowding == 0 && relief <= price {
-                        break;
+                        continue;
                     }
                     let after = places.iter().map(|&place| if place == from { to } else { place });
                     let Some(spread) = crowding.checked_sub(self.sites.crowding(after)) else { continue };

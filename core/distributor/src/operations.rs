@@ -2,7 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::state::{Decided, Distributor};
-use atoll_types::{BucketId, NodeId, Operation, Time};
+use atoll_types::{BucketId, Mark, NodeId, Operation, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -153,6 +153,7 @@ impl Distributor {
             Some(node) => {
                 let Some(bucket) = self.buckets.get_mut(&id) else { return Ok(()) };
                 bucket.eligible = vec![node];
+                bucket.beginning = Mark::default(); // Whatever it holds is the bucket now.
                 bucket.appoint(at.epoch(), node, vec![node]);
             }
             None => {

@@ -28,9 +28,9 @@
 //! Not here: what is too long or too much (`operation.rs`, `read.rs`): a decoder only says what the bytes are.
 
 use crate::answer::{Answer, Change, Detail, Failure, Found, Kind, Outcome, Remaining, Scanned};
-use crate::bytes::{Reader, put_length, put_long, put_short, put_string, put_word};
 use crate::command::{Action, Command, Condition, Operation, Ttl};
 use crate::query::{Query, Which};
+use atoll_types::bytes::{Reader, put_length, put_long, put_short, put_string, put_word};
 use atoll_types::{HashSlot, Offset, Time};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! | File | What |
 //! |---|---|
 //! | `command.rs`, `query.rs`, `answer.rs` | what goes in and out, as types |
-//! | `codec.rs`, `bytes.rs` | the same as bytes: the only format |
+//! | `codec.rs` | the same as bytes: the only format |
 //! | `machine.rs` | the state: applies commands, forgets what is due, divides |
 //! | `operation.rs` | the effect of each operation |
 //! | `read.rs` | the answer to each query |
@@ -14,7 +14,6 @@
 //! Not here: which bucket a key is in and who may write there (`atoll-replica`), exactly-once (its session table).
 
 mod answer;
-mod bytes;
 mod changes;
 mod codec;
 mod command;

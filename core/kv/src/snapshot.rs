@@ -8,12 +8,12 @@
 //! The digest shows that what was read is what was written; position and checksum of the whole are the replica's.
 
 use crate::answer::Kind;
-use crate::bytes::{Reader, put_length, put_long, put_string};
 use crate::changes::Changes;
 use crate::machine::Store;
 use crate::record::Record;
 use crate::table::Table;
 use crate::{CHANGES_MOST, KEY_MOST, KEYS_MOST, VALUE_MOST};
+use atoll_types::bytes::{Reader, put_length, put_long, put_string};
 use atoll_types::{Offset, StateMachine, Time};
 
 const FORMAT: u8 = 1;

@@ -156,7 +156,8 @@ impl Replica {
             && digest != self.copy.digest()
         {
             let (bucket, primary) = (self.bucket, write_primary(&self.role));
-            sink.event(|| Event::Diverged { bucket, primary, offset });
+            let about = self.me;
+            sink.event(|| Event::Diverged { bucket, primary, about, offset });
             self.declare_damaged(now, sink);
         }
     }

@@ -23,5 +23,5 @@ pub enum Event {
     /// A read was answered from the state at this mark, linearizably: every member acknowledged this round.
     Confirmed { bucket: BucketId, epoch: Epoch, mark: Mark, round: u64 },
     /// Two members have different states at the same place, or a copy cannot follow its primary.
-    Diverged { bucket: BucketId, primary: NodeId, offset: Offset },
+    Diverged { bucket: BucketId, primary: NodeId, about: NodeId, offset: Offset },
 }

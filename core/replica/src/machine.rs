@@ -179,11 +179,6 @@ impl Replica {
         self.gate.is_none() && self.duty.is_some() && self.epoch() == self.seen
     }
 
-    /// Was this copy appointed in this epoch or a later one, in this life or an earlier?
-    pub fn acted_in(&self, epoch: Epoch) -> bool {
-        self.epoch() >= epoch || self.void >= epoch
-    }
-
     /// Something of this copy is on its way to the disk.
     pub fn awaits_disk(&self) -> bool {
         self.gate.is_some() || !self.writing.is_empty()
@@ -307,7 +302,7 @@ impl Replica {
             settled: false,
             splitting: false,
             lost: false,
-            begins: None,
+            begins: Mark::default(),
             divided: None,
         };
         self.leave(sink, &nobody);

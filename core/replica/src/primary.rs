@@ -195,10 +195,11 @@ impl Replica {
                 self.flush_primary(now, sink);
             }
             None if peer.member => {
-                // An eligible primary shares everything committed with every member: one of the two is damaged.
+                // Eligible members share everything committed: this one is damaged, or joined by a hint that was too
+                // old. Either way it is to catch up first.
                 let primary = self.me;
                 let offset = opened.applied;
-                sink.event(|| Event::Diverged { bucket, primary, offset });
+                sink.event(|| Event::Diverged { bucket, primary, about: from, offset });
                 sink.report(Report::Complain { bucket, epoch, about: from });
             }
             None => self.begin_copying(now, sink, from, opened.partial),

@@ -24,9 +24,9 @@
 //! Not here: what is too long or too much (`machine.rs`, `read.rs`): a decoder only says what the bytes are.
 
 use crate::answer::{Answer, Failure, Info, Message, Outcome};
-use crate::bytes::{Reader, put_length, put_long, put_short, put_string, put_word};
 use crate::command::{Action, Command, Id, Operation, Retention, StreamOffset, Trim};
 use crate::query::Query;
+use atoll_types::bytes::{Reader, put_length, put_long, put_short, put_string, put_word};
 use atoll_types::{HashSlot, Time};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! | File | What |
 //! |---|---|
 //! | `command.rs`, `query.rs`, `answer.rs` | what goes in and out, as types |
-//! | `codec.rs`, `bytes.rs` | the same as bytes: the only format |
+//! | `codec.rs` | the same as bytes: the only format |
 //! | `stream.rs` | one stream: its messages, what it keeps |
 //! | `machine.rs` | all streams of a bucket: applies commands, forgets what is due, divides |
 //! | `read.rs` | the answer to each query |
@@ -12,7 +12,6 @@
 //! Not here: which bucket a stream is in and who may write there (`atoll-replica`), exactly-once (its session table).
 
 mod answer;
-mod bytes;
 mod codec;
 mod command;
 mod machine;

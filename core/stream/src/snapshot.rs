@@ -8,12 +8,12 @@
 //!
 //! The digest shows that what was read is what was written; position and checksum of the whole are the replica's.
 
-use crate::bytes::{Reader, put_length, put_long, put_short, put_string};
 use crate::codec::{put_retention, retention};
 use crate::command::StreamOffset;
 use crate::machine::Streams;
 use crate::stream::{Kept, Stream};
 use crate::{NAME_MOST, PAYLOAD_MOST};
+use atoll_types::bytes::{Reader, put_length, put_long, put_short, put_string};
 use atoll_types::{HashSlot, StateMachine, Time};
 
 const FORMAT: u8 = 1;

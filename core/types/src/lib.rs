@@ -6,6 +6,7 @@ pub mod bounded;
 pub mod bucket;
 pub mod bucket_log;
 pub mod bugs;
+pub mod bytes;
 pub mod entry;
 pub mod government;
 pub mod ids;

@@ -247,7 +247,7 @@ impl Lines {
             return Ok(News::Nothing);
         }
         let (range, log, idle) = (replica.range(), replica.log(), self.known.idle);
-        let begins = replica.duty().is_some_and(|duty| duty.begins.is_some());
+        let begins = replica.duty().is_some_and(|duty| duty.begins.epoch == duty.appointment.epoch);
         let Some(line) = self.lines.get_mut(&bucket) else {
             let mut line = Line::new(range, log.base(), idle);
             line.blind = log.base().offset != Offset::ZERO && !begins;

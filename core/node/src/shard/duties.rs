@@ -145,12 +145,14 @@ impl Shard {
         let me = self.me();
         let named = duty.appointment.names(me);
         let epoch = duty.appointment.epoch;
-        let anew = duty.begins.filter(|_| self.replicas.get(&bucket).is_none_or(|replica| !replica.acted_in(epoch)));
-        let base = match anew {
-            Some(offset) if offset.0 > 0 => Mark { epoch, offset },
-            Some(_) | None => Mark::default(),
-        };
+        let begins = duty.begins;
         let missing = !self.replicas.contains_key(&bucket);
+        // From before an operator let the bucket begin anew.
+        let outdated = |replica: &Replica| begins.offset.0 > 0 && replica.copy().applied.epoch < begins.epoch;
+        let outdated = self.replicas.get(&bucket).is_some_and(outdated);
+        let anew = outdated || (missing && begins.epoch == epoch);
+        let base = if anew && begins.offset.0 > 0 { begins } else { Mark::default() };
+        let blank = !anew || (outdated && !duty.appointment.is_member(me));
         if named && missing {
             let (range, idle) = (duty.range, self.config.timing.session_idle);
             let mut replica = Replica::empty(bucket, range, base, idle, self.kind.empty());
@@ -161,8 +163,8 @@ impl Shard {
         }
         // A copy of a bucket that was divided since cannot be of use any more.
         let other_range = self.replicas.get(&bucket).is_some_and(|replica| replica.range() != duty.range);
-        if named && (missing || anew.is_some() || other_range) {
-            self.begin(bucket, duty.range, base, anew.is_none());
+        if named && (missing || outdated || other_range) {
+            self.begin(bucket, duty.range, base, blank);
         }
         if let Some(replica) = self.replicas.get_mut(&bucket) {
             replica.appoint(self.now, &mut self.sink, me, duty);

@@ -130,7 +130,7 @@ impl Trio {
             settled: false,
             splitting: false,
             lost: false,
-            begins: None,
+            begins: Mark::default(),
             divided: None,
         }
     }

@@ -228,10 +228,13 @@ impl BucketChecks {
                     self.canons.must_be_committed(&format!("{name} divided bucket {bucket} at"), log, *at)?;
                 }
             }
-            Event::Diverged { bucket, .. } => {
-                // After an operator's word some copies may have more than the one that was chosen.
+            Event::Diverged { bucket, about, .. } => {
+                // After an operator's word some copies may have more than the one that was chosen. And one that joined
+                // may have fallen behind since it was said to be ready: it is not eligible, and catches up again.
                 let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(|log| self.canons.is_lossy(log));
-                if !lossy {
+                let generation = hosts[host].view().map(|view| view.generation).unwrap_or_default();
+                let eligible = self.edicts.log_of_eligible((actor.cluster, generation), *bucket, *about).is_some();
+                if !lossy && eligible {
                     return Err(broken("diverged", format!("{name}: {event:?}")));
                 }
             }

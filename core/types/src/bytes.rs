@@ -2,12 +2,12 @@
 
 /// Takes from the front. Gives nothing, and promises nothing about the rest, where the bytes are too few.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
@@ -17,28 +17,28 @@ impl<'a> Reader<'a> {
         Some(*array)
     }
 
-    pub(crate) fn byte(&mut self) -> Option<u8> {
+    pub fn byte(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    pub(crate) fn short(&mut self) -> Option<u16> {
+    pub fn short(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn word(&mut self) -> Option<u32> {
+    pub fn word(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn long(&mut self) -> Option<u64> {
+    pub fn long(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn signed(&mut self) -> Option<i64> {
+    pub fn signed(&mut self) -> Option<i64> {
         self.array().map(i64::from_le_bytes)
     }
 
     /// A length of four bytes, and so many bytes.
-    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+    pub fn string(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.word()?).ok()?;
         let (string, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
 
     /// As many elements as a count of four bytes says. Each takes at least one byte, so that a count alone makes
     /// nobody reserve memory.
-    pub(crate) fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.word()?;
         let mut list = Vec::new();
         for _ in 0..count {
@@ -57,29 +57,29 @@ impl<'a> Reader<'a> {
     }
 
     /// Only if nothing is left.
-    pub(crate) fn end(self) -> Option<()> {
+    pub fn end(self) -> Option<()> {
         self.rest.is_empty().then_some(())
     }
 }
 
-pub(crate) fn put_short(out: &mut Vec<u8>, number: u16) {
+pub fn put_short(out: &mut Vec<u8>, number: u16) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-pub(crate) fn put_word(out: &mut Vec<u8>, number: u32) {
+pub fn put_word(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-pub(crate) fn put_long(out: &mut Vec<u8>, number: u64) {
+pub fn put_long(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
 /// No key, value or list of the core is as long as four bytes can say.
-pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+pub fn put_length(out: &mut Vec<u8>, length: usize) {
     put_word(out, u32::try_from(length).unwrap_or(u32::MAX));
 }
 
-pub(crate) fn put_string(out: &mut Vec<u8>, string: &[u8]) {
+pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     put_length(out, string.len());
     out.extend_from_slice(string);
 }
