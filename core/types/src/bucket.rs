@@ -208,8 +208,8 @@ pub struct Duty {
     pub splitting: bool,
     /// No eligible member is left: the bucket answers `lost`.
     pub lost: bool,
-    /// Where the bucket last began with nothing, by first placement or by an operator's word. Stays, so that a copy from
-    /// before an operator's word is known as void whenever its node hears of it.
+    /// Where the bucket last began with nothing, by first placement or by an operator's word. Stays, so that a copy
+    /// from before an operator's word is known as void whenever its node hears of it.
     pub begins: Mark,
     /// The last split of this bucket: which bucket was halved, and in which epoch its last entry, the split, was
     /// written. Stays, so that a copy that ends with that entry can still be halved after a restart.
