@@ -49,6 +49,7 @@ fn config(node: usize) -> Config {
     Config {
         name: Name::from(format!("n{}", node + 1).as_str()),
         address: address(node),
+        endpoints: atoll_types::Endpoints::default(),
         zone: Name::from("east"),
         weight: 1,
         join: Vec::new(),

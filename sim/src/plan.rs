@@ -207,6 +207,7 @@ impl Plan {
         let config = |host: usize| Config {
             name: named(host),
             address: Address::from(host_name(host).as_str()),
+            endpoints: atoll_types::Endpoints::default(),
             zone: Name::from("east"),
             weight: 1,
             join: join.clone(),
@@ -311,6 +312,7 @@ fn draw_configs(rng: &mut Rng, count: usize) -> Vec<Config> {
         .map(|host| Config {
             name: named(host),
             address: join[host].clone(),
+            endpoints: atoll_types::Endpoints::default(),
             zone: Name::from(["east", "west", "south"][rng.below(3) as usize]),
             weight: 1 + rng.below(3) as u32,
             join: join.clone(),

@@ -102,6 +102,7 @@ mod tests {
             node: NodeId::NOBODY,
             name: name.into(),
             address: name.into(),
+            endpoints: atoll_types::Endpoints::default(),
             incarnation: Incarnation::default(),
             zone: "".into(),
             weight: 1,

@@ -262,6 +262,7 @@ mod tests {
                 node,
                 name: "n".into(),
                 address: "n".into(),
+                endpoints: atoll_types::Endpoints::default(),
                 incarnation: LIFE,
                 zone: "".into(),
                 weight: 1,

@@ -9,13 +9,14 @@
 //! ```
 //! Departed members are no members: `State::departed` remembers them.
 
-use atoll_types::{Address, Incarnation, Level, Name, Newcomer, Slot, Why};
+use atoll_types::{Address, Endpoints, Incarnation, Level, Name, Newcomer, Slot, Why};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub name: Name,
     pub address: Address,
+    pub endpoints: Endpoints,
     pub incarnation: Incarnation,
     pub zone: Name,
     pub weight: u32,
@@ -45,6 +46,7 @@ impl Member {
         Member {
             name: newcomer.name.clone(),
             address: newcomer.address.clone(),
+            endpoints: newcomer.endpoints.clone(),
             incarnation: newcomer.incarnation,
             zone: newcomer.zone.clone(),
             weight: newcomer.weight,

@@ -133,6 +133,7 @@ mod tests {
             node: NodeId(node),
             name: format!("n{node}").as_str().into(),
             address: format!("n{node}").as_str().into(),
+            endpoints: atoll_types::Endpoints::default(),
             incarnation: Incarnation::default(),
             zone: "".into(),
             weight: 1,

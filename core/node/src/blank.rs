@@ -23,6 +23,7 @@ impl Blank {
             node: NodeId::NOBODY,
             name: config.name.clone(),
             address: config.address.clone(),
+            endpoints: config.endpoints.clone(),
             incarnation,
             zone: config.zone.clone(),
             weight: config.weight,

@@ -1,6 +1,6 @@
 //! What a node is told when it starts. Part of a recording, so that a replay starts the same.
 
-use atoll_types::{Address, Level, Name};
+use atoll_types::{Address, Endpoints, Level, Name};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ pub struct Config {
     pub name: Name,
     /// Where peers reach this node.
     pub address: Address,
+    /// Where clients do.
+    pub endpoints: Endpoints,
     pub zone: Name,
     pub weight: u32,
     /// Peers to ask.

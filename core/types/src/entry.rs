@@ -29,6 +29,13 @@ pub enum Body {
     Submission(Submission),
 }
 
+/// Where clients reach a node. Empty: nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoints {
+    pub http: Address,
+    pub resp: Address,
+}
+
 /// A node as it asks to be let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newcomer {
@@ -36,6 +43,7 @@ pub struct Newcomer {
     pub node: NodeId,
     pub name: Name,
     pub address: Address,
+    pub endpoints: Endpoints,
     pub incarnation: Incarnation,
     pub zone: Name,
     pub weight: u32,

@@ -72,6 +72,12 @@ impl fmt::Display for Name {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address(pub Arc<str>);
 
+impl Default for Address {
+    fn default() -> Self {
+        Address(Arc::from(""))
+    }
+}
+
 impl From<&str> for Address {
     fn from(text: &str) -> Self {
         Address(text.into())

@@ -23,7 +23,7 @@ pub use bounded::{Bounded, Gauge};
 pub use bucket::{Appointment, BucketId, Duty, Epoch, HashSlot, Mark, Offset, Position, SlotRange};
 pub use bucket_log::{BucketBody, BucketEntry, BucketRecord, BucketSnapshot};
 pub use bugs::{Bug, planted};
-pub use entry::{Body, Edict, Entry, Newcomer, Request, Submission, Why};
+pub use entry::{Body, Edict, Endpoints, Entry, Newcomer, Request, Submission, Why};
 pub use government::{Cause, Government};
 pub use ids::{Address, ClusterId, Cookie, Identity, Incarnation, Level, Name, NodeId};
 pub use machine::{At, Malformed, StateMachine};

@@ -287,6 +287,7 @@ impl Stage {
                 let config = Config {
                     name: name.into(),
                     address: name.into(),
+                    endpoints: atoll_types::Endpoints::default(),
                     zone: "".into(),
                     weight: 1,
                     join: Vec::new(),

@@ -11,6 +11,7 @@ pub(super) fn config(name: &str, founders: &[&str]) -> Config {
     Config {
         name: name.into(),
         address: name.into(),
+        endpoints: atoll_types::Endpoints::default(),
         zone: "".into(),
         weight: 1,
         join: founders.iter().map(|&name| name.into()).collect(),

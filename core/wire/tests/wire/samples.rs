@@ -23,6 +23,7 @@ fn newcomer() -> Newcomer {
         node: NodeId(4),
         name: "n4".into(),
         address: "10.0.0.4:7000".into(),
+        endpoints: atoll_types::Endpoints { http: "h:1".into(), resp: "r:1".into() },
         incarnation: INCARNATION,
         zone: "zürich".into(),
         weight: 7,
@@ -260,6 +261,7 @@ pub(crate) fn config() -> Config {
     Config {
         name: "n1".into(),
         address: "a:1".into(),
+        endpoints: atoll_types::Endpoints::default(),
         zone: "z".into(),
         weight: 1,
         join: vec![],
