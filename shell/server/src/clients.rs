@@ -1,0 +1,45 @@
+//! Connections of clients that speak RESP or the native protocol: both on one port, told apart by the first byte.
+
+use crate::gateway::Gateway;
+use crate::refused::Why;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+/// Takes connections for as long as the thread lives; each is served on this thread.
+pub(crate) async fn accept(listener: TcpListener, gateway: Gateway) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, most likely: that passes.
+                warn!(%error, "a connection of a client could not be taken");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        spawn_local(serve(stream, gateway.clone()));
+    }
+}
+
+async fn serve(mut stream: TcpStream, gateway: Gateway) {
+    let Some(_place) = gateway.admit() else {
+        gateway.refused().count(Why::TooManyClients);
+        let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+        return;
+    };
+    // Answers are written once they are complete: waiting for more to send would only cost time.
+    let _ = stream.set_nodelay(true);
+    let mut first = [0];
+    let served = match stream.peek(&mut first).await {
+        Ok(0) => return,
+        Ok(_) => crate::resp::serve(stream, gateway).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = served {
+        debug!(%error, "a client's connection ended");
+    }
+}

@@ -1,0 +1,63 @@
+//! Frames on a connection: `length u32 LE │ that many bytes`.
+
+use atoll_node::Envelope;
+use atoll_wire::{FRAME_MAX, message};
+
+pub(crate) const HEADER: usize = 4;
+
+/// Appends the envelope as one frame. One that is too long is left out, and that is told.
+pub(crate) fn append(envelope: &Envelope, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    message::encode(envelope, out);
+    let length = out.len() - start - HEADER;
+    if length > FRAME_MAX {
+        out.truncate(start);
+        return false;
+    }
+    out[start..start + HEADER].copy_from_slice(&(length as u32).to_le_bytes());
+    true
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A frame of so many bytes begins behind the header.
+    Whole(usize),
+    /// So many bytes must be there before anything can be said.
+    Needs(usize),
+    /// No frame has this length.
+    TooLong(usize),
+}
+
+/// What stands at the beginning of these bytes.
+pub(crate) fn next(bytes: &[u8]) -> Next {
+    let Some(header) = bytes.first_chunk::<HEADER>() else { return Next::Needs(HEADER) };
+    let length = u32::from_le_bytes(*header) as usize;
+    if length > FRAME_MAX {
+        // Before any room is made for it.
+        Next::TooLong(length)
+    } else if bytes.len() < HEADER + length {
+        Next::Needs(HEADER + length)
+    } else {
+        Next::Whole(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_taken_only_when_it_is_whole() {
+        assert_eq!(next(&[]), Next::Needs(4));
+        assert_eq!(next(&[2, 0, 0]), Next::Needs(4));
+        assert_eq!(next(&[2, 0, 0, 0, 9]), Next::Needs(6));
+        assert_eq!(next(&[2, 0, 0, 0, 9, 9, 1]), Next::Whole(2));
+        assert_eq!(next(&[0, 0, 0, 0]), Next::Whole(0));
+    }
+
+    #[test]
+    fn no_room_is_made_for_a_length_that_cannot_be() {
+        assert_eq!(next(&[255, 255, 255, 255, 1]), Next::TooLong(u32::MAX as usize));
+    }
+}

@@ -1,0 +1,243 @@
+//! The outgoing side: one link for each peer that this thread has something to say to.
+//!
+//! ```text
+//!            connected             gone
+//!   Trying ────────────▶ Connected ─────▶ Trying at once, then with back-off
+//!     │ nobody has anything to say
+//!     ▼
+//!   Ended ── something to say ──▶ Trying
+//! ```
+//!
+//! A connection that is lost and then refused is evidence that the process is gone.
+
+use super::frame;
+use super::hello::{self, Hello, Lane};
+use crate::refused::{Refused, Why};
+use atoll_node::Envelope;
+use atoll_types::{Address, Rng};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+/// Bytes that wait for a peer. What comes on top is dropped: the core says again what matters.
+const WAITING_MOST: usize = 32 * 1024 * 1024;
+/// The same, while there is no connection.
+const UNCONNECTED_MOST: usize = 1024 * 1024;
+const CONNECT: Duration = Duration::from_secs(1);
+const BACK_OFF: Duration = Duration::from_millis(10);
+const BACK_OFF_MOST: Duration = Duration::from_millis(500);
+/// A link without a connection that nobody has used for this long ends.
+const IDLE: Duration = Duration::from_secs(10);
+/// Room that an empty buffer keeps.
+const KEEP: usize = 1024 * 1024;
+
+/// Told where nobody listens any more.
+pub(crate) type Evidence = Arc<dyn Fn(Address) + Send + Sync>;
+
+pub(crate) struct Links {
+    hello: Hello,
+    evidence: Evidence,
+    refused: Arc<Refused>,
+    links: BTreeMap<Address, Rc<Link>>,
+    dirty: Vec<Rc<Link>>,
+    seed: u64,
+}
+
+impl Links {
+    pub(crate) fn new(lane: Lane, address: Address, evidence: Evidence, refused: Arc<Refused>, seed: u64) -> Links {
+        let hello = Hello { lane, address };
+        Links { hello, evidence, refused, links: BTreeMap::new(), dirty: Vec::new(), seed }
+    }
+
+    /// Puts it with what goes out at the next `flush`.
+    pub(crate) fn send(&mut self, to: &Address, envelope: &Envelope) {
+        if to.0.is_empty() {
+            return;
+        }
+        let link = match self.links.get(to) {
+            Some(link) => link,
+            None => {
+                self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let link = Rc::new(Link::new(to.clone()));
+                self.links.entry(to.clone()).or_insert(link)
+            }
+        };
+        if !link.running.replace(true) {
+            let (hello, evidence) = (self.hello.clone(), self.evidence.clone());
+            let (refused, rng) = (self.refused.clone(), Rng::new(self.seed));
+            spawn_local(link.clone().run(hello, evidence, refused, rng));
+        }
+        if !link.queue(envelope) {
+            self.refused.count(Why::PeerFull);
+        }
+        if !link.dirty.replace(true) {
+            self.dirty.push(link.clone());
+        }
+    }
+
+    /// Writes everything that waits, as far as the connections take it.
+    pub(crate) fn flush(&mut self) {
+        for link in self.dirty.drain(..) {
+            link.dirty.set(false);
+            link.flush();
+        }
+    }
+}
+
+struct Link {
+    address: Address,
+    out: RefCell<Out>,
+    running: Cell<bool>,
+    dirty: Cell<bool>,
+    used: Cell<Instant>,
+    /// The connection was lost, or takes no more for now.
+    stuck: Notify,
+}
+
+#[derive(Default)]
+struct Out {
+    bytes: Vec<u8>,
+    /// So many of them were written.
+    sent: usize,
+    stream: Option<Rc<TcpStream>>,
+}
+
+impl Link {
+    fn new(address: Address) -> Link {
+        Link {
+            address,
+            out: RefCell::default(),
+            running: Cell::new(false),
+            dirty: Cell::new(false),
+            used: Cell::new(Instant::now()),
+            stuck: Notify::new(),
+        }
+    }
+
+    fn queue(&self, envelope: &Envelope) -> bool {
+        self.used.set(Instant::now());
+        let out = &mut *self.out.borrow_mut();
+        let most = if out.stream.is_some() { WAITING_MOST } else { UNCONNECTED_MOST };
+        out.bytes.len() - out.sent < most && frame::append(envelope, &mut out.bytes)
+    }
+
+    fn flush(&self) {
+        let out = &mut *self.out.borrow_mut();
+        let Some(stream) = &out.stream else { return };
+        while out.sent < out.bytes.len() {
+            match stream.try_write(&out.bytes[out.sent..]) {
+                Ok(written) => out.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // Its task notices as well, when it reads.
+                    out.stream = None;
+                    break;
+                }
+            }
+        }
+        if out.sent == out.bytes.len() {
+            out.bytes.clear();
+            out.bytes.shrink_to(KEEP);
+            out.sent = 0;
+        } else {
+            self.stuck.notify_one();
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        let out = self.out.borrow();
+        out.sent < out.bytes.len()
+    }
+
+    async fn run(self: Rc<Self>, hello: Hello, evidence: Evidence, refused: Arc<Refused>, mut rng: Rng) {
+        let mut back_off = BACK_OFF;
+        // Where a process has listened, and so may be known to be gone.
+        let mut reached: Option<SocketAddr> = None;
+        while self.used.get().elapsed() < IDLE {
+            match connect(&self.address, &hello, &mut rng).await {
+                Ok((stream, place)) => {
+                    reached = Some(place);
+                    back_off = BACK_OFF;
+                    self.hold(stream).await;
+                    continue;
+                }
+                Err((error, place)) => {
+                    if error.kind() == io::ErrorKind::ConnectionRefused && place.is_some() && place == reached {
+                        evidence(self.address.clone());
+                    }
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        refused.count(Why::PeerUnwelcome);
+                    }
+                    debug!(peer = %self.address, %error, "no connection");
+                }
+            }
+            sleep(rng.between(back_off / 2, back_off)).await;
+            back_off = (back_off * 2).min(BACK_OFF_MOST);
+        }
+        *self.out.borrow_mut() = Out::default();
+        self.running.set(false);
+    }
+
+    /// While the connection lasts.
+    async fn hold(&self, stream: TcpStream) {
+        let stream = Rc::new(stream);
+        self.out.borrow_mut().stream = Some(stream.clone());
+        self.flush();
+        let mut nothing = [0; 64];
+        loop {
+            let waiting = self.is_waiting();
+            select! {
+                ready = stream.readable() => {
+                    let gone = ready.is_err() || match stream.try_read(&mut nothing) {
+                        Ok(0) => true,
+                        // The other side has nothing to say here.
+                        Ok(_) => false,
+                        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+                    };
+                    if gone {
+                        break;
+                    }
+                }
+                _ = stream.writable(), if waiting => self.flush(),
+                () = self.stuck.notified(), if !waiting => {}
+            }
+        }
+        // A frame may be written in part: nothing of it must reach the next connection.
+        *self.out.borrow_mut() = Out::default();
+    }
+}
+
+type Failed = (io::Error, Option<SocketAddr>);
+
+/// Names are looked up anew each time, and one of their addresses is drawn: a name may stand for many nodes.
+async fn connect(address: &Address, hello: &Hello, rng: &mut Rng) -> Result<(TcpStream, SocketAddr), Failed> {
+    let place = match address.0.parse::<SocketAddr>() {
+        Ok(place) => place,
+        Err(_) => {
+            let found: Vec<SocketAddr> = lookup_host(&*address.0).await.map_err(|error| (error, None))?.collect();
+            let nowhere = || (io::Error::new(io::ErrorKind::NotFound, "the name has no address"), None);
+            *rng.pick(&found).ok_or_else(nowhere)?
+        }
+    };
+    let attempt = async {
+        let mut stream = TcpStream::connect(place).await?;
+        stream.set_nodelay(true)?;
+        hello::greet(&mut stream, hello).await?;
+        Ok(stream)
+    };
+    match timeout(CONNECT, attempt).await {
+        Ok(Ok(stream)) => Ok((stream, place)),
+        Ok(Err(error)) => Err((error, Some(place))),
+        Err(_) => Err((io::Error::new(io::ErrorKind::TimedOut, "no answer"), Some(place))),
+    }
+}

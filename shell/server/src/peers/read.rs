@@ -1,0 +1,63 @@
+//! Frames that come from a peer, each to whom it is for.
+
+use super::accept::Accepted;
+use super::frame::{self, HEADER, Next};
+use crate::refused::{Refused, Why};
+use crate::switch::Switch;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tracing::debug;
+
+/// Room for what arrives at once.
+const CHUNK: usize = 64 * 1024;
+/// Messages that wait for a thread. Beyond that nothing more is read, and the sender feels it.
+const WAITING_MOST: usize = 16 * 1024;
+
+/// Reads until the peer is gone or says something that is no frame.
+pub(crate) async fn read(accepted: Accepted, switch: Arc<Switch>, refused: Arc<Refused>) {
+    let from = accepted.hello.address.clone();
+    if let Err(error) = frames(accepted, &switch, &refused).await {
+        debug!(%error, peer = %from, "a peer's connection ended");
+    }
+}
+
+async fn frames(accepted: Accepted, switch: &Switch, refused: &Refused) -> io::Result<()> {
+    let mut stream = TcpStream::from_std(accepted.stream)?;
+    let mut bytes: Vec<u8> = Vec::with_capacity(CHUNK);
+    loop {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+        let mut at = 0;
+        let needed = loop {
+            match frame::next(&bytes[at..]) {
+                Next::Whole(length) => {
+                    let body = &bytes[at + HEADER..at + HEADER + length];
+                    at += HEADER + length;
+                    match atoll_wire::message::decode(body) {
+                        Ok(envelope) => switch.deliver(accepted.hello.address.clone(), envelope),
+                        Err(error) => {
+                            refused.count(Why::PeerFrame);
+                            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                        }
+                    }
+                }
+                Next::Needs(needed) => break needed,
+                Next::TooLong(length) => {
+                    refused.count(Why::PeerFrame);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
+                }
+            }
+        };
+        bytes.drain(..at);
+        // Room for the rest of what has begun to come; a length alone makes room for one chunk at most.
+        bytes.reserve(needed.saturating_sub(bytes.len()).clamp(CHUNK / 4, CHUNK * 4));
+        while switch.waiting() > WAITING_MOST {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! One node: its listeners, its threads, and how it stops.
+
+use crate::clients;
+use crate::clock::Clock;
+use crate::cluster::{ClusterThread, Ordered, ToCluster};
+use crate::gateway::Gateway;
+use crate::log::Log;
+use crate::peers::{self, Accepted, Evidence, Lane, Links};
+use crate::refused::Refused;
+use crate::settings::Settings;
+use crate::shard::{Callers, ShardThread};
+use crate::status::Board;
+use crate::switch::Switch;
+use atoll_node::{Cluster, Config, Input, Order, Shard};
+use atoll_types::{Address, NodeId, Operation, Rng, Time};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+use tracing::info;
+
+/// A node that stops in good order goes after this long, come what may.
+const STOP: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("cannot listen on {address} for {purpose}: {error}; is another node running there?")]
+    Listen { purpose: &'static str, address: String, error: io::Error },
+    #[error(
+        "{address} for {purpose} can be reached from other machines, and nothing there is encrypted; \
+         say --insecure-listen if that is meant"
+    )]
+    Insecure { purpose: &'static str, address: String },
+    #[error("--data-dir: this version keeps everything in memory; leave it out")]
+    NotDurable,
+    #[error("{0}")]
+    Wrong(String),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A node that runs. Dropping it is as good as killing it.
+#[derive(Debug)]
+pub struct Server {
+    pub gateway: Gateway,
+    pub peer: SocketAddr,
+    pub http: SocketAddr,
+    pub resp: SocketAddr,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn listen(purpose: &'static str, address: &str, insecure: bool) -> Result<TcpListener, StartError> {
+    let failed = |error| StartError::Listen { purpose, address: address.to_owned(), error };
+    let places: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
+    if !insecure && places.iter().any(|place| !place.ip().is_loopback()) {
+        return Err(StartError::Insecure { purpose, address: address.to_owned() });
+    }
+    let listener = TcpListener::bind(&places[..]).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Runs `work` on a thread with a runtime of its own, until the node stops.
+fn thread<W, F>(name: String, mut stop: watch::Receiver<bool>, work: W) -> Result<JoinHandle<()>, StartError>
+where
+    W: FnOnce() -> F + Send + 'static,
+    F: Future<Output = ()>,
+{
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    let run = move || {
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            tokio::select! {
+                () = work() => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        });
+    };
+    std::thread::Builder::new().name(name).spawn(run).map_err(StartError::Thread)
+}
+
+async fn accepted(mut incoming: mpsc::UnboundedReceiver<Accepted>, switch: Arc<Switch>, refused: Arc<Refused>) {
+    while let Some(accepted) = incoming.recv().await {
+        spawn_local(peers::read(accepted, switch.clone(), refused.clone()));
+    }
+}
+
+fn tokio_listener(listener: TcpListener) -> tokio::net::TcpListener {
+    tokio::net::TcpListener::from_std(listener).expect("a listener made for this runtime")
+}
+
+impl Server {
+    /// Returns as soon as the node listens; whether it serves is for its status to say.
+    pub fn start(settings: Settings) -> Result<Server, StartError> {
+        if settings.data_dir.is_some() {
+            return Err(StartError::NotDurable);
+        }
+        if !settings.buckets.is_power_of_two() || settings.buckets > 16_384 {
+            let message = format!("--buckets {}: a power of two, at most 16384", settings.buckets);
+            return Err(StartError::Wrong(message));
+        }
+        let insecure = settings.insecure_listen;
+        let peers = listen("peers", &settings.peer, insecure)?;
+        let http = listen("HTTP", &settings.http, insecure)?;
+        let resp = listen("RESP", &settings.resp, insecure)?;
+        Server::start_on(settings, peers, http, resp)
+    }
+
+    fn start_on(
+        settings: Settings,
+        peers: TcpListener,
+        http: TcpListener,
+        resp: TcpListener,
+    ) -> Result<Server, StartError> {
+        let place = |listener: &TcpListener| listener.local_addr().map_err(StartError::Thread);
+        let (peer_at, http_at, resp_at) = (place(&peers)?, place(&http)?, place(&resp)?);
+        let told = |place: SocketAddr| Address::from(advertised(&settings, place).as_str());
+        let config = settings.config(told(peer_at), told(http_at), told(resp_at));
+        let name = settings.name.clone();
+        let clock = Clock::start();
+        let mut rng = Rng::new(seed());
+        let switch = Arc::new(Switch::new(config.shards));
+        let (board, log, refused) = (Arc::<Board>::default(), Arc::<Log>::default(), Arc::<Refused>::default());
+        let (stop, stopping) = watch::channel(false);
+        let cluster_inbox = switch.cluster.clone();
+        let evidence: Evidence =
+            Arc::new(move |address| cluster_inbox.push(ToCluster::Input(Input::ConnectionRefused { address })));
+        let gateway =
+            Gateway::new(settings, clock, switch.clone(), board.clone(), log.clone(), refused.clone(), rng.next());
+        let (to_cluster, for_cluster) = mpsc::unbounded_channel();
+        let mut to_shards = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..config.shards {
+            let (to_shard, for_shard) = mpsc::unbounded_channel();
+            to_shards.push(to_shard);
+            let shard = ShardStart {
+                config: config.clone(),
+                index,
+                seed: rng.next(),
+                clock,
+                switch: switch.clone(),
+                evidence: evidence.clone(),
+                refused: refused.clone(),
+                accepted: for_shard,
+                resp: resp.try_clone().map_err(StartError::Thread)?,
+                gateway: gateway.clone(),
+            };
+            threads.push(thread(format!("{name} shard {index}"), stopping.clone(), move || shard.run())?);
+        }
+        {
+            let gateway = gateway.clone();
+            let work = move || crate::http::serve(tokio_listener(http), gateway);
+            threads.push(thread(format!("{name} http"), stopping.clone(), work)?);
+        }
+        let cluster = ClusterStart {
+            config,
+            seed: rng.next(),
+            clock,
+            switch,
+            evidence,
+            refused,
+            board,
+            log,
+            accepted: for_cluster,
+            to_cluster,
+            to_shards,
+            peers,
+        };
+        threads.push(thread(format!("{name} cluster"), stopping, move || cluster.run())?);
+        Ok(Server { gateway, peer: peer_at, http: http_at, resp: resp_at, stop, threads })
+    }
+
+    /// Hands over what this node is primary of and says that it goes, so that nobody has to wait for it; then stops.
+    /// `STOP` later it stops anyway.
+    pub async fn stop_in_good_order(self) {
+        let _ = timeout(STOP, self.say_goodbye()).await;
+        self.kill();
+    }
+
+    async fn say_goodbye(&self) {
+        let me = self.gateway.board().routes().me;
+        if me.is_nobody() {
+            return;
+        }
+        let others =
+            self.gateway.board().routes().places.iter().filter(|(node, place)| **node != me && place.present).count();
+        if others == 0 {
+            return;
+        }
+        let handed = self.gateway.order(Order::Operate(Operation::HandOver { node: me })).await;
+        if matches!(handed, Ordered::Taken(_)) {
+            while self.leads(me) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+        info!("primaries are handed over");
+        let _ = self.gateway.order(Order::Pause).await;
+    }
+
+    fn leads(&self, me: NodeId) -> bool {
+        self.gateway.board().routes().ranges.iter().any(|range| range.primary == me && range.members.len() > 1)
+    }
+
+    /// Stops at once: to the others it is as if the process had died.
+    pub fn kill(mut self) {
+        let _ = self.stop.send(true);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where others reach a place that is listened on.
+fn advertised(settings: &Settings, place: SocketAddr) -> String {
+    match &settings.advertise {
+        Some(host) => format!("{host}:{}", place.port()),
+        None => place.to_string(),
+    }
+}
+
+/// Different in each process and for each node of one.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+struct ShardStart {
+    config: Config,
+    index: usize,
+    seed: u64,
+    clock: Clock,
+    switch: Arc<Switch>,
+    evidence: Evidence,
+    refused: Arc<Refused>,
+    accepted: mpsc::UnboundedReceiver<Accepted>,
+    resp: TcpListener,
+    gateway: Gateway,
+}
+
+impl ShardStart {
+    async fn run(self) {
+        let lane = self.index as u8;
+        let address = self.config.address.clone();
+        let links = |lane, seed| Links::new(lane, address.clone(), self.evidence.clone(), self.refused.clone(), seed);
+        let shard = ShardThread {
+            core: Shard::start(&self.config, self.index, self.seed, Vec::new(), self.clock.now()),
+            clock: self.clock,
+            inbox: self.switch.shards[self.index].clone(),
+            switch: self.switch.clone(),
+            links: links(Lane::Shard(lane), self.seed),
+            bulk: links(Lane::Bulk(lane), self.seed ^ 1),
+            callers: Callers::default(),
+            wake: Time::NEVER,
+        };
+        spawn_local(accepted(self.accepted, self.switch, self.refused));
+        spawn_local(clients::accept(tokio_listener(self.resp), self.gateway));
+        shard.run().await;
+    }
+}
+
+struct ClusterStart {
+    config: Config,
+    seed: u64,
+    clock: Clock,
+    switch: Arc<Switch>,
+    evidence: Evidence,
+    refused: Arc<Refused>,
+    board: Arc<Board>,
+    log: Arc<Log>,
+    accepted: mpsc::UnboundedReceiver<Accepted>,
+    to_cluster: mpsc::UnboundedSender<Accepted>,
+    to_shards: Vec<mpsc::UnboundedSender<Accepted>>,
+    peers: TcpListener,
+}
+
+impl ClusterStart {
+    async fn run(self) {
+        let address = self.config.address.clone();
+        let cluster = ClusterThread {
+            core: Cluster::start(self.config, self.seed, Vec::new(), self.clock.now()),
+            clock: self.clock,
+            switch: self.switch.clone(),
+            links: Links::new(Lane::Cluster, address, self.evidence, self.refused.clone(), self.seed),
+            board: self.board,
+            log: self.log,
+            askers: BTreeMap::new(),
+            tickets: 0,
+            wake: Time::ZERO,
+            changed: Some(Time::ZERO),
+        };
+        spawn_local(accepted(self.accepted, self.switch, self.refused.clone()));
+        spawn_local(peers::accept(tokio_listener(self.peers), self.to_cluster, self.to_shards, self.refused));
+        cluster.run().await;
+    }
+}

@@ -1,0 +1,345 @@
+//! How things are, as people and programs see it. Worked out by the thread of the cluster machine, read by anybody.
+//!
+//! Not here: what stands in each bucket (`CopyStatus`, asked of the shards), how it is shown (`http`, the command line).
+
+use crate::routes::Routes;
+use arc_swap::ArcSwap;
+use atoll_cluster::{Member, Standing};
+use atoll_distributor::{Bucket, Distributor};
+use atoll_node::{Counters, View};
+use atoll_types::{Name, NodeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Departed nodes that are still listed.
+const DEPARTED_MOST: usize = 64;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub cluster_id: String,
+    /// Who says this.
+    pub node: String,
+    pub generation: String,
+    /// The slot of the last change of the table.
+    pub table_version: u64,
+    /// The last slot of the cluster log that is known decided here.
+    pub decided: u64,
+    pub buckets: usize,
+    pub copies: usize,
+    pub healthy: bool,
+    pub problems: Vec<String>,
+    pub government: GovernmentStatus,
+    pub nodes: Vec<NodeStatus>,
+    pub moves: Vec<MoveStatus>,
+    pub alarms: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GovernmentStatus {
+    pub ballot: String,
+    pub slot: u64,
+    pub leader: Option<String>,
+    pub majority: Vec<String>,
+    pub minority: Vec<String>,
+    pub learners: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    pub name: String,
+    pub id: u32,
+    /// arriving, present, absent, draining, departed
+    pub state: String,
+    pub peer: String,
+    pub http: String,
+    pub resp: String,
+    pub zone: String,
+    pub primaries: usize,
+    pub copies: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MoveStatus {
+    pub bucket: u16,
+    /// expand, unite, split
+    pub kind: String,
+    pub from: Vec<String>,
+    pub to: Vec<String>,
+    /// From 0 to 1, as far as it is known.
+    pub progress: f32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketStatus {
+    pub bucket: u16,
+    /// The first and the last hash slot.
+    pub slots: [u16; 2],
+    pub epoch: String,
+    pub primary: Option<String>,
+    pub members: Vec<String>,
+    pub catching_up: Vec<String>,
+    /// serving, paused, splitting, short, lost
+    pub state: String,
+    /// None where nobody who knows could be asked.
+    pub keys: Option<u64>,
+    pub offset: Option<u64>,
+}
+
+/// One copy of a bucket, as its shard knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    pub bucket: u16,
+    pub serving: bool,
+    pub offset: u64,
+    pub keys: u64,
+    pub bytes: u64,
+    pub sessions: u64,
+}
+
+/// Everything that is worked out at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    status: Status,
+    buckets: Vec<BucketStatus>,
+    routes: Routes,
+    counters: Counters,
+}
+
+/// Where it hangs for all to see.
+#[derive(Debug)]
+pub struct Board {
+    status: ArcSwap<Status>,
+    buckets: ArcSwap<Vec<BucketStatus>>,
+    routes: ArcSwap<Routes>,
+    counters: ArcSwap<Counters>,
+    /// Nodes that were here and are not any more.
+    departed: Mutex<BTreeMap<u32, NodeStatus>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Board {
+            status: ArcSwap::default(),
+            buckets: ArcSwap::default(),
+            routes: ArcSwap::default(),
+            counters: ArcSwap::default(),
+            departed: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Board {
+    pub fn status(&self) -> Arc<Status> {
+        self.status.load_full()
+    }
+
+    pub fn buckets(&self) -> Arc<Vec<BucketStatus>> {
+        self.buckets.load_full()
+    }
+
+    pub fn routes(&self) -> Arc<Routes> {
+        self.routes.load_full()
+    }
+
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.load_full()
+    }
+
+    /// Changes whenever something else is shown.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn show(&self, mut snapshot: Snapshot) {
+        self.counters.store(Arc::new(snapshot.counters));
+        self.add_departed(&mut snapshot.status);
+        if *self.status.load_full() != snapshot.status {
+            if *self.buckets.load_full() != snapshot.buckets {
+                self.buckets.store(Arc::new(snapshot.buckets));
+                self.routes.store(Arc::new(snapshot.routes));
+            }
+            self.status.store(Arc::new(snapshot.status));
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// A departed node is listed until one of its name has taken its place.
+    fn add_departed(&self, status: &mut Status) {
+        let mut departed = self.departed.lock().unwrap_or_else(PoisonError::into_inner);
+        for before in &self.status.load().nodes {
+            if status.nodes.iter().all(|node| node.id != before.id) {
+                let gone = NodeStatus { state: "departed".to_owned(), primaries: 0, copies: 0, ..before.clone() };
+                departed.insert(gone.id, gone);
+            }
+        }
+        departed.retain(|_, gone| status.nodes.iter().all(|node| node.name != gone.name));
+        while departed.len() > DEPARTED_MOST {
+            departed.pop_first();
+        }
+        status.nodes.extend(departed.values().cloned());
+    }
+}
+
+struct Names<'a>(BTreeMap<NodeId, &'a Name>);
+
+impl Names<'_> {
+    fn of(&self, node: NodeId) -> String {
+        self.0.get(&node).map_or_else(|| node.to_string(), |name| name.to_string())
+    }
+
+    fn all(&self, nodes: &[NodeId]) -> Vec<String> {
+        nodes.iter().map(|&node| self.of(node)).collect()
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn of(view: &View<'_>) -> Snapshot {
+        let counters = view.counters.clone();
+        let (Some(state), Some(distributor), Some(identity)) = (view.state, view.distributor, view.identity) else {
+            let problems = vec!["this node belongs to no cluster yet".to_owned()];
+            return Snapshot { status: Status { problems, ..Status::default() }, counters, ..Snapshot::default() };
+        };
+        let names = Names(state.members.iter().map(|(&node, member)| (node, &member.name)).collect());
+        let government = GovernmentStatus {
+            ballot: state.government.ballot.to_string(),
+            slot: state.government_slot.0,
+            leader: view.leader.map(|leader| names.of(leader)),
+            majority: names.all(&state.government.majority),
+            minority: names.all(&state.government.minority),
+            learners: names.all(&state.government.learners),
+        };
+        let alarms: Vec<String> = distributor.alarms().iter().map(ToString::to_string).collect();
+        let wanted = if state.alone { distributor.wanted() } else { distributor.copies() };
+        let buckets: Vec<BucketStatus> =
+            distributor.buckets().values().map(|bucket| bucket_status(bucket, distributor, wanted, &names)).collect();
+        let nodes = nodes(&state.members, distributor);
+        let problems = problems(view, &nodes, &buckets, distributor);
+        let status = Status {
+            cluster_id: state.cluster.to_string(),
+            node: names.of(identity.node),
+            generation: view.generation.to_string(),
+            table_version: distributor.version().0,
+            decided: view.decided.0,
+            buckets: buckets.len(),
+            copies: distributor.copies(),
+            healthy: problems.is_empty(),
+            problems,
+            government,
+            nodes,
+            moves: distributor.buckets().values().filter_map(|bucket| move_status(bucket, &names)).collect(),
+            alarms,
+        };
+        let routes = Routes::of(identity.node, &state.members, distributor);
+        Snapshot { status, buckets, routes, counters }
+    }
+}
+
+fn problems(view: &View<'_>, nodes: &[NodeStatus], buckets: &[BucketStatus], table: &Distributor) -> Vec<String> {
+    let mut problems = Vec::new();
+    if view.leader.is_none() {
+        problems.push("no leader is known: the cluster decides nothing for now".to_owned());
+    }
+    if buckets.is_empty() {
+        problems.push("no buckets are placed yet".to_owned());
+    }
+    for node in nodes.iter().filter(|node| node.state == "absent") {
+        problems.push(format!("{} is absent", node.name));
+    }
+    for state in ["lost", "paused", "short"] {
+        let count = buckets.iter().filter(|bucket| bucket.state == state).count();
+        if count > 0 {
+            let of = buckets.len();
+            problems.push(match state {
+                "short" => format!("{count} of {of} buckets have fewer than {} copies", table.copies()),
+                _ => format!("{count} of {of} buckets are {state}"),
+            });
+        }
+    }
+    problems
+}
+
+fn nodes(members: &BTreeMap<NodeId, Member>, distributor: &Distributor) -> Vec<NodeStatus> {
+    let mut primaries: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut copies: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for bucket in distributor.buckets().values() {
+        *primaries.entry(bucket.primary()).or_default() += 1;
+        for &node in bucket.members() {
+            *copies.entry(node).or_default() += 1;
+        }
+    }
+    let status = |(node, member): (&NodeId, &Member)| NodeStatus {
+        name: member.name.to_string(),
+        id: node.0,
+        state: standing(member, distributor.nodes().get(node).is_some_and(|known| known.draining)).to_owned(),
+        peer: member.address.to_string(),
+        http: member.endpoints.http.to_string(),
+        resp: member.endpoints.resp.to_string(),
+        zone: member.zone.to_string(),
+        primaries: primaries.get(node).copied().unwrap_or(0),
+        copies: copies.get(node).copied().unwrap_or(0),
+    };
+    members.iter().map(status).collect()
+}
+
+fn standing(member: &Member, draining: bool) -> &'static str {
+    match member.standing {
+        Standing::Arriving => "arriving",
+        Standing::Absent { .. } => "absent",
+        Standing::Leaving => "draining",
+        Standing::Present if draining => "draining",
+        Standing::Present => "present",
+    }
+}
+
+fn bucket_status(bucket: &Bucket, distributor: &Distributor, wanted: usize, names: &Names<'_>) -> BucketStatus {
+    let members = bucket.members().len();
+    let state = if bucket.is_lost() {
+        "lost"
+    } else if bucket.primary().is_nobody() || !bucket.may_commit(distributor.min_copies()) {
+        "paused"
+    } else if bucket.splitting {
+        "splitting"
+    } else if members < wanted {
+        "short"
+    } else {
+        "serving"
+    };
+    let primary = bucket.primary();
+    BucketStatus {
+        bucket: bucket.id().0,
+        slots: [bucket.range.first.0, bucket.range.last.0],
+        epoch: bucket.epoch().to_string(),
+        primary: (!primary.is_nobody()).then(|| names.of(primary)),
+        members: names.all(bucket.members()),
+        catching_up: names.all(bucket.catching_up()),
+        state: state.to_owned(),
+        keys: None,
+        offset: None,
+    }
+}
+
+fn move_status(bucket: &Bucket, names: &Names<'_>) -> Option<MoveStatus> {
+    let catching_up = bucket.catching_up();
+    let unsettled = || bucket.members().iter().copied().filter(|&node| !bucket.is_eligible(node)).collect::<Vec<_>>();
+    let (kind, to, progress) = if bucket.splitting {
+        ("split", Vec::new(), 0.5)
+    } else if !catching_up.is_empty() {
+        let ready = bucket.ready.len() as f32 / catching_up.len() as f32;
+        ("expand", catching_up.to_vec(), ready * 0.8)
+    } else if !bucket.settled && !unsettled().is_empty() {
+        ("unite", unsettled(), 0.9)
+    } else {
+        return None;
+    };
+    Some(MoveStatus {
+        bucket: bucket.id().0,
+        kind: kind.to_owned(),
+        from: names.all(bucket.members()),
+        to: names.all(&to),
+        progress,
+    })
+}
