@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// The host that others are told, if it is not the one listened on
     #[arg(long, env = "ATOLL_ADVERTISE", value_name = "HOST")]
     advertise: Option<String>,
+    /// The whole address that peers are told, where something stands in between
+    #[arg(long, env = "ATOLL_ADVERTISE_PEER", value_name = "ADDR")]
+    advertise_peer: Option<String>,
     /// Peers to ask; names are looked up anew on each try
     #[arg(long, env = "ATOLL_JOIN", value_delimiter = ',', value_name = "ADDR,…")]
     join: Option<Vec<String>>,
@@ -120,7 +123,7 @@ macro_rules! take_first {
 impl Arguments {
     /// What is not said here is taken from there.
     fn or(self, other: Arguments) -> Arguments {
-        take_first!(self, other: name, peer, http, resp, advertise, join, bootstrap, data_dir, buckets, copies, zone,
+        take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir, buckets, copies, zone,
             weight, shards, insecure_listen, max_clients, max_value, max_memory, idle, slow, heartbeat, election,
             replace, absent_after, evidence, depart_after, arrival, ack_timeout, request_timeout, max_stale,
             session_idle, config)
@@ -148,6 +151,7 @@ impl Arguments {
         set(&mut settings.http, arguments.http);
         set(&mut settings.resp, arguments.resp);
         settings.advertise = arguments.advertise;
+        settings.advertise_peer = arguments.advertise_peer;
         set(&mut settings.join, arguments.join);
         set(&mut settings.bootstrap, arguments.bootstrap);
         settings.data_dir = arguments.data_dir;
