@@ -1,8 +1,9 @@
 //! The key space: hash slots, and the buckets they are gathered in.
 
-use crate::{Generation, NodeId, Slot};
+use crate::{Generation, Malformed, NodeId, Slot};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// A key belongs to one of these for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -165,6 +166,35 @@ impl fmt::Display for Position {
     }
 }
 
+impl FromStr for Epoch {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Epoch, Malformed> {
+        let number = |text: &str| text.parse::<u64>().map_err(|_| Malformed);
+        let Some((generation, slot)) = text.split_once(':') else {
+            return Ok(Epoch { slot: Slot(number(text)?), ..Epoch::ZERO });
+        };
+        let (count, by) = generation.split_once('#').ok_or(Malformed)?;
+        let count = count.parse().map_err(|_| Malformed)?;
+        let by = NodeId(by.parse().map_err(|_| Malformed)?);
+        Ok(Epoch { generation: Generation { number: count, by }, slot: Slot(number(slot)?) })
+    }
+}
+
+impl FromStr for Position {
+    type Err = Malformed;
+
+    /// Reads only what `Display` writes.
+    fn from_str(text: &str) -> Result<Position, Malformed> {
+        let (bucket, mark) = text.split_once('/').ok_or(Malformed)?;
+        let (epoch, offset) = mark.split_once('/').ok_or(Malformed)?;
+        let bucket = BucketId(bucket.parse().map_err(|_| Malformed)?);
+        let offset = Offset(offset.parse().map_err(|_| Malformed)?);
+        let position = Position { bucket, mark: Mark { epoch: epoch.parse()?, offset } };
+        if position.to_string() == text { Ok(position) } else { Err(Malformed) }
+    }
+}
+
 /// Who serves a bucket since `epoch`. A function of the cluster log alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Appointment {
@@ -228,6 +258,21 @@ mod tests {
         assert_eq!(HashSlot::of(b"foo{bar}{zap}"), HashSlot::of(b"bar"));
         assert_ne!(HashSlot::of(b"foo{}{bar}"), HashSlot::of(b"bar"), "an empty tag counts for nothing");
         assert_eq!(HashSlot::of(b"foo{{bar}}zap"), HashSlot::of(b"{bar"));
+    }
+
+    #[test]
+    fn a_position_is_read_as_it_was_written() {
+        let generations = [Generation::default(), Generation { number: 3, by: NodeId(7) }];
+        for generation in generations {
+            for offset in [0, 1, u64::MAX] {
+                let mark = Mark { epoch: Epoch { generation, slot: Slot(55) }, offset: Offset(offset) };
+                let position = Position { bucket: BucketId(256), mark };
+                assert_eq!(position.to_string().parse(), Ok(position));
+            }
+        }
+        for text in ["", "1", "1/2", "1/2/", "/2/3", "1/2/3/4", "1/x/3", "1/#1:2/3", "01/2/3", "1/+2/3", "70000/1/1"] {
+            assert_eq!(text.parse::<Position>(), Err(Malformed), "{text}");
+        }
     }
 
     #[test]

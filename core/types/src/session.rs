@@ -1,8 +1,9 @@
 //! A client's own numbering of its writes, by which each counts once.
 
-use crate::{HashSlot, Time};
+use crate::{HashSlot, Malformed, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// One client's session. Carries when it was opened, so that a bucket that has never heard of it can tell whether it
 /// is new or was forgotten.
@@ -26,7 +27,36 @@ pub enum Counter {
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}-{:016x}", self.opened.0, self.token)
+        write!(f, "{:x}-{:016x}", self.opened.0, self.token)?;
+        match self.counter {
+            Counter::Full => Ok(()),
+            Counter::Wrapping { bits, slot } => write!(f, "-{bits}-{}", slot.0),
+        }
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = Malformed;
+
+    /// Reads only what `Display` writes: two texts never name the same session.
+    fn from_str(text: &str) -> Result<SessionId, Malformed> {
+        let mut parts = text.split('-');
+        let mut part = || parts.next().ok_or(Malformed);
+        let opened = u64::from_str_radix(part()?, 16).map_err(|_| Malformed)?;
+        let token = u64::from_str_radix(part()?, 16).map_err(|_| Malformed)?;
+        let counter = match part() {
+            Err(Malformed) => Counter::Full,
+            Ok(bits) => {
+                let bits = bits.parse().map_err(|_| Malformed)?;
+                let slot: u16 = part()?.parse().map_err(|_| Malformed)?;
+                if slot >= HashSlot::COUNT {
+                    return Err(Malformed);
+                }
+                Counter::Wrapping { bits, slot: HashSlot(slot) }
+            }
+        };
+        let session = SessionId { opened: Time(opened), token, counter };
+        if session.to_string() == text { Ok(session) } else { Err(Malformed) }
     }
 }
 
@@ -43,4 +73,42 @@ pub struct SessionUse {
     pub floor: Series,
     /// How often it was sent before. For people only; nothing depends on it.
     pub attempt: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_read_as_it_was_written() {
+        let wrapping = Counter::Wrapping { bits: 12, slot: HashSlot(16_383) };
+        for opened in [0, 1, 0x18c_2f00_0000, u64::MAX] {
+            for token in [0, 7, u64::MAX] {
+                for counter in [Counter::Full, wrapping] {
+                    let session = SessionId { opened: Time(opened), token, counter };
+                    assert_eq!(session.to_string().parse(), Ok(session));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_session_is_refused() {
+        let texts = [
+            "",
+            "-",
+            "1",
+            "1-2",
+            "01-0000000000000002",
+            "1-000000000000000G",
+            "1-0000000000000002-",
+            "1-0000000000000002-8",
+            "1-0000000000000002-8-16384",
+            "1-0000000000000002-8-1-1",
+            "+1-0000000000000002",
+        ];
+        for text in texts {
+            assert_eq!(text.parse::<SessionId>(), Err(Malformed), "{text}");
+        }
+    }
 }

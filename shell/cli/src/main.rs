@@ -1,9 +1,8 @@
 //! `atoll`: the one binary. Exit codes: 0 done, 1 failed, 2 wrong usage.
 //!
-//! Not here: what a command does (a file each), how inputs and outputs read to a person (`describe`).
+//! Not here: what a command does (a file each), how inputs and outputs read to a person (`atoll_server::describe`).
 
 mod bench;
-mod describe;
 mod dev;
 mod kv;
 mod operate;

@@ -1,12 +1,12 @@
 //! `atoll replay`: runs a recording again and tells the first step that had another result.
 //!
-//! Not here: the comparison (`atoll_wire::replay`), how inputs and outputs read to a person (`describe`).
+//! Not here: the comparison (`atoll_wire::replay`), how inputs and outputs read to a person (`atoll_server::describe`).
 
 use crate::Outcome;
-use crate::describe;
 use crate::report::panic_message;
 use anyhow::Context;
 use atoll_node::Output;
+use atoll_server::describe;
 use atoll_types::Time;
 use atoll_wire::{Difference, Replay, Step};
 use clap::Args;

@@ -19,6 +19,7 @@
 //! | `gateway` | what listeners see of the node behind them |
 //! | `clients`, `resp`, `native`, `http` | the listeners |
 //! | `status`, `routes`, `log`, `refused` | what can be seen from outside |
+//! | `describe` | inputs, outputs and entries of the log, a readable line each |
 //! | `settings`, `clock` | what a node is told, and the time |
 //!
 //! Not here: any rule of the protocol (`core/`).
@@ -27,8 +28,8 @@ pub mod call;
 mod clients;
 mod clock;
 mod cluster;
-#[allow(dead_code)] // Until the listeners use it.
 mod data;
+pub mod describe;
 pub mod gateway;
 mod http;
 mod inbox;

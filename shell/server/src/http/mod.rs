@@ -1,8 +1,183 @@
-//! The HTTP listener.
+//! The HTTP listener: connections, their limits, and the table of routes.
+//!
+//! ```text
+//!   accept ──▶ connection (patience, hyper) ──▶ answer (counts) ──▶ router ──▶ a handler, a file per subject
+//! ```
+//!
+//! HTTP/1.1 with keep-alive. Everything runs on one thread: a handler only waits for the core, and never works long.
+//!
+//! Limits: connections together with other clients (`Settings::max_clients`), heads (`HEAD_MOST`), bodies
+//! (`Settings::max_value`), and the time for a head, a body, or to take an answer (`Settings::slow`; a connection that
+//! asks nothing for that long is closed as well).
+//!
+//! Not here: what an error looks like (`error.rs`), how requests are read (`request.rs`).
+
+mod buckets;
+mod cluster;
+mod error;
+mod events;
+mod health;
+mod keys;
+mod metrics;
+mod neighbour;
+mod openapi;
+mod operations;
+mod page;
+mod patience;
+mod request;
+mod scan;
+mod sessions;
+mod streams;
+mod tail;
+mod text;
+mod watch;
 
 use crate::gateway::Gateway;
-use tokio::net::TcpListener;
+use crate::refused::Why;
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use error::Error;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::{Kind, Requests};
+use patience::Patient;
+use request::Connection;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+use tower_service::Service;
+use tracing::{debug, warn};
 
-pub(crate) async fn serve(_listener: TcpListener, _gateway: Gateway) {
-    std::future::pending::<()>().await;
+/// The longest head of a request: its line and its headers.
+const HEAD_MOST: usize = 128 * 1024;
+
+/// What every handler sees.
+#[derive(Clone, Debug)]
+struct App {
+    gateway: Gateway,
+    requests: Arc<Requests>,
+}
+
+/// Takes connections for as long as the thread lives.
+pub(crate) async fn serve(listener: TcpListener, gateway: Gateway) {
+    let app = App { gateway, requests: Arc::default() };
+    let router = router(app.clone());
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(spawn_local(connection(stream, app.clone(), router.clone()))),
+            Err(error) => {
+                // Out of descriptors, most likely: that passes.
+                warn!(%error, "a connection of an HTTP client could not be taken");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn connection(mut stream: TcpStream, app: App, router: Router) {
+    let gateway = &app.gateway;
+    let Some(_place) = gateway.admit() else {
+        gateway.refused().count(Why::TooManyClients);
+        let _ = stream.write_all(error::TOO_MANY_CLIENTS.as_bytes()).await;
+        return;
+    };
+    let _ = stream.set_nodelay(true);
+    let slow = gateway.settings().slow;
+    let number = gateway.new_connection();
+    let service = service_fn(|request| answer(request, number, &app, router.clone()));
+    // Without a timer the time-out of the head would silently be off.
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(slow)
+        .max_buf_size(HEAD_MOST)
+        .serve_connection(TokioIo::new(Patient::new(stream, slow)), service)
+        .await;
+    if let Err(error) = served {
+        if error.is_timeout() || patience::ran_out(&error) {
+            gateway.refused().count(Why::TooSlow);
+        } else if error.is_parse() {
+            gateway.refused().count(Why::Malformed);
+        }
+        debug!(%error, "a connection of an HTTP client ended");
+    }
+}
+
+async fn answer(
+    mut request: Request<Incoming>,
+    connection: u64,
+    app: &App,
+    mut router: Router,
+) -> Result<Response, Infallible> {
+    request.extensions_mut().insert(Connection(connection));
+    let kind = Kind::of(request.method(), request.uri().path(), request.headers());
+    let response = router.call(request).await?;
+    if let Some(&why) = response.extensions().get::<Why>() {
+        app.gateway.refused().count(why);
+    }
+    app.requests.count(kind, response.status());
+    Ok(response)
+}
+
+/// Every path there is.
+fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
+    vec![
+        ("/", get(page::show)),
+        ("/v1/kv", get(scan::scan)),
+        ("/v1/kv/{*key}", put(keys::put).get(keys::get).delete(keys::delete)),
+        ("/v1/streams/{*name}", post(streams::publish).get(streams::read)),
+        ("/v1/sessions", post(sessions::open)),
+        ("/v1/cluster", get(cluster::state)),
+        ("/v1/cluster/buckets", get(buckets::all)),
+        ("/v1/cluster/copies", get(buckets::copies)),
+        ("/v1/cluster/log", get(cluster::log)),
+        ("/v1/cluster/split", post(operations::split)),
+        ("/v1/cluster/rebalance", post(operations::rebalance)),
+        ("/v1/cluster/recover", post(operations::recover)),
+        ("/v1/cluster/nodes/{name}", delete(operations::remove)),
+        ("/v1/cluster/nodes/{name}/drain", post(operations::drain)),
+        ("/v1/cluster/nodes/{name}/undrain", post(operations::undrain)),
+        ("/v1/cluster/buckets/{bucket}/revive", post(operations::revive)),
+        ("/v1/openapi.json", get(openapi::document)),
+        ("/metrics", get(metrics::show)),
+        ("/healthz", get(health::alive)),
+        ("/readyz", get(health::ready)),
+    ]
+}
+
+fn router(app: App) -> Router {
+    let router = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
+}
+
+async fn no_route(request: Request) -> Response {
+    let path = request.uri().path();
+    Error::no_route(path.get(..200).unwrap_or(path)).into_response()
+}
+
+async fn no_method(request: Request) -> Response {
+    Error::no_method(request.method()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_documented_and_nothing_else() {
+        let described = openapi::json();
+        let mut described: Vec<String> =
+            described["paths"].as_object().expect("paths").keys().map(ToOwned::to_owned).collect();
+        let mut routes: Vec<String> = routes().into_iter().map(|(path, _)| path.replace("{*", "{")).collect();
+        described.sort();
+        routes.sort();
+        assert_eq!(described, routes);
+    }
 }

@@ -16,7 +16,7 @@ pub(super) fn entry(entry: &Entry) -> String {
     format!("{} (by {} at {})", body(&entry.body), entry.leader, entry.time)
 }
 
-fn body(body: &Body) -> String {
+pub(super) fn body(body: &Body) -> String {
     match body {
         Body::Noop => "nothing".to_owned(),
         Body::Government(government) => format!("government, {}", super::government(government)),

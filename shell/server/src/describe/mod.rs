@@ -8,11 +8,16 @@ mod entry;
 mod message;
 
 use atoll_node::{Event, Input, Order, Output, Rejection};
-use atoll_types::{Government, Incarnation, NodeId, Payload, Record};
+use atoll_types::{Entry, Government, Incarnation, NodeId, Payload, Record};
 use std::fmt::Display;
 
+/// What an entry of the cluster log says.
+pub fn decided(entry: &Entry) -> String {
+    entry::body(&entry.body)
+}
+
 /// What a step does: an input, or the start of the node.
-pub(crate) fn step(input: Option<&Input>) -> String {
+pub fn step(input: Option<&Input>) -> String {
     input.map_or_else(|| "start".to_owned(), self::input)
 }
 
@@ -40,7 +45,7 @@ fn order(order: &Order) -> String {
     }
 }
 
-pub(crate) fn output(output: &Output) -> String {
+pub fn output(output: &Output) -> String {
     match output {
         Output::Send { to, envelope } => format!("send to {to}: {}", message::envelope(envelope)),
         Output::Persist { seq, record } => format!("write record {}: {}", seq.0, self::record(record)),
