@@ -29,6 +29,8 @@ mod clock;
 mod cluster;
 #[allow(dead_code)] // Until the listeners use it.
 mod data;
+#[allow(dead_code)] // Until HTTP shows fields.
+mod fields;
 pub mod gateway;
 mod http;
 mod inbox;

@@ -1,41 +1,12 @@
 //! Nodes as threads of one process: the driver, the peers and the gateway, without any client protocol.
 
+mod common;
+
 use atoll_kv::{Action, Command, Query, Ttl};
 use atoll_node::shard::door::Answer;
-use atoll_server::{Server, Settings};
+use atoll_server::Server;
 use atoll_types::{HashSlot, Payload};
-use std::net::TcpListener;
-use std::time::{Duration, Instant};
-
-const LONG: Duration = Duration::from_secs(30);
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").to_string()
-}
-
-fn start(nodes: usize) -> Vec<Server> {
-    let peers: Vec<String> = (0..nodes).map(|_| free_address()).collect();
-    let names: Vec<String> = (1..=nodes).map(|node| format!("n{node}")).collect();
-    let settings = |node: usize| Settings {
-        name: names[node].clone(),
-        peer: peers[node].clone(),
-        http: "127.0.0.1:0".to_owned(),
-        resp: "127.0.0.1:0".to_owned(),
-        join: peers.clone(),
-        bootstrap: names.clone(),
-        ..Settings::default()
-    };
-    (0..nodes).map(|node| Server::start(settings(node)).expect("a free port")).collect()
-}
-
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < LONG, "never {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
+use common::{start, until};
 
 fn command(command: &Command<'_>) -> Payload {
     let mut bytes = vec![atoll_node::store::KV];
