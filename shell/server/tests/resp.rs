@@ -360,6 +360,10 @@ async fn the_connection_and_the_node() {
     assert!(raw.ask("HELLO 3").starts_with("{server redis version"));
     assert_eq!(raw.ask("CONFIG GET save"), "{save }");
     assert!(raw.ask("COMMAND INFO get").starts_with("[[get :2 [+readonly +fast] :1 :1 :1"));
+    assert_eq!(raw.ask("COMMAND GETKEYS MSET a 1 b 2"), "[a b]");
+    assert_eq!(raw.ask("COMMAND GETKEYS XREAD COUNT 2 STREAMS a b 0 0"), "[a b]");
+    assert_eq!(raw.ask("COMMAND GETKEYS GET a"), "[a]");
+    assert!(raw.ask("COMMAND GETKEYS PING").starts_with("-ERR The command has no key"));
     assert!(raw.ask("INFO").contains("redis_version"));
     assert!(!raw.ask("INFO clients").contains("redis_version"));
     raw.send_bytes(b"set words \"two words\"\r\nget words\r\n");

@@ -212,10 +212,16 @@ fn command(arguments: Arguments<'_>, protocol: Protocol) -> Result<Plan, Fault> 
                 }
             }
         })
+    } else if is(what, "GETKEYS") {
+        let keys = table::keys(arguments.from(2))?;
+        bytes(protocol, |reply| {
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
+        })
     } else if is(what, "DOCS") {
         bytes(protocol, |reply| reply.map(0))
     } else {
-        return Err(Fault::new("ERR unknown subcommand. There are COMMAND, COMMAND COUNT, LIST, INFO, DOCS."));
+        return Err(Fault::new("ERR unknown subcommand. There are COMMAND, COMMAND COUNT, LIST, INFO, GETKEYS, DOCS."));
     };
     Ok(Plan::Reply(reply))
 }

@@ -199,6 +199,22 @@ pub(crate) fn check(arguments: Arguments<'_>) -> Result<&'static Entry, Fault> {
     if fits { Ok(entry) } else { Err(wrong_number(entry.name)) }
 }
 
+/// The keys of a request, for clients that route themselves.
+pub(crate) fn keys(arguments: Arguments<'_>) -> Result<Vec<&[u8]>, Fault> {
+    let entry = check(arguments)?;
+    let (first, last, step) = entry.keys;
+    if entry.verb == Verb::Streams(Streams::Xread) {
+        let begin = arguments.iter().position(|argument| argument.eq_ignore_ascii_case(b"STREAMS"));
+        let names = arguments.from(begin.map_or(arguments.len(), |begin| begin + 1));
+        return Ok(names.iter().take(names.len() / 2).collect());
+    }
+    let (Ok(first), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step)) else {
+        return Err(Fault::new("ERR The command has no key arguments"));
+    };
+    let count = if last < 0 { arguments.len() - first } else { 1 };
+    Ok((first..first + count).step_by(step).map(|index| arguments.get(index)).collect())
+}
+
 pub(crate) fn wrong_number(name: &str) -> Fault {
     Fault::new(format!("ERR wrong number of arguments for '{name}' command"))
 }
