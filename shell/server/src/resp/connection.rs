@@ -30,10 +30,12 @@ use tokio::net::TcpStream;
 use tokio::select;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-/// Requests under way.
-const UNDER_WAY_MOST: usize = 1024;
+/// Requests under way: their answers may all be long, and nobody knows before they come.
+const UNDER_WAY_MOST: usize = 256;
 /// Bytes of requests under way and of answers that wait for their turn. One request may pass it.
 const UNDER_WAY_BYTES_MOST: usize = 16 << 20;
+/// What answers are taken to be before there are any.
+const LARGEST_AT_FIRST: usize = 128 * 1024;
 /// Beyond so many bytes to write nothing more is executed.
 const OUTPUT_PAUSE: usize = 1 << 20;
 /// Beyond so many bytes to write the client is let go.
@@ -115,7 +117,7 @@ impl Connection {
             queue: Queue::default(),
             mailbox: Mailbox::new(),
             answers: Vec::new(),
-            largest: 0,
+            largest: LARGEST_AT_FIRST,
             late: None,
             late_blocks: false,
             output: Vec::new(),

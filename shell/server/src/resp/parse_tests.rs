@@ -98,7 +98,10 @@ fn requests() -> impl Strategy<Value = Requests> {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same_requests(requests in requests(), cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
+    fn any_split_gives_the_same_requests(
+        requests in requests(),
+        cuts in proptest::collection::vec(any::<u16>(), 0..8),
+    ) {
         let bytes = encode(&requests);
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| usize::from(cut) % (bytes.len() + 1)).collect();
         cuts.extend([0, bytes.len()]);
