@@ -165,8 +165,8 @@ fn info(routes: &Routes) -> String {
     let state = if served == usize::from(HashSlot::COUNT) { "ok" } else { "fail" };
     format!(
         "cluster_enabled:1\r\ncluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\n\
-         cluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:{}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
-         cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\n",
+         cluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:{}\r\n\
+         cluster_known_nodes:{}\r\ncluster_size:{}\r\ncluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\n",
         assigned - served,
         routes.places.len(),
         primaries.len(),
