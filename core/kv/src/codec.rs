@@ -7,7 +7,7 @@
 //! operation  action:1, condition, key:string, what the action has
 //! condition  0 | 1 absent | 2 present | 3 version:8
 //! action     0 check | 1 put value:string ttl | 2 delete | 3 increment by:8 | 4 append value:string
-//!            5 expire ttl | 6 get and put value:string ttl | 7 get and delete
+//!            5 expire ttl | 6 get and put value:string ttl | 7 get and delete | 8 get
 //! ttl        0 keep | 1 never | 2 at time:8 | 3 after microseconds:8
 //!
 //! query      0 get key | 1 get many keys:list | 2 exists keys:list | 3 ttl key | 4 length key
@@ -80,7 +80,8 @@ fn operation<'a>(reader: &mut Reader<'a>) -> Option<Operation<'a>> {
         5 => Action::Expire { ttl: ttl(reader)? },
         6 => Action::GetAndPut { value: reader.string()?, ttl: ttl(reader)? },
         7 => Action::GetAndDelete,
-        8.. => return None,
+        8 => Action::Get,
+        9.. => return None,
     };
     Some(Operation { key, condition, action })
 }
@@ -105,6 +106,7 @@ fn put_operation(out: &mut Vec<u8>, operation: &Operation<'_>) {
         Action::Expire { .. } => 5,
         Action::GetAndPut { .. } => 6,
         Action::GetAndDelete => 7,
+        Action::Get => 8,
     });
     match operation.condition {
         Condition::None => out.push(0),
@@ -114,7 +116,7 @@ fn put_operation(out: &mut Vec<u8>, operation: &Operation<'_>) {
     }
     put_string(out, operation.key);
     match operation.action {
-        Action::Check | Action::Delete | Action::GetAndDelete => {}
+        Action::Check | Action::Delete | Action::GetAndDelete | Action::Get => {}
         Action::Put { value, ttl } | Action::GetAndPut { value, ttl } => {
             put_string(out, value);
             put_ttl(out, ttl);

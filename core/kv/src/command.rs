@@ -73,6 +73,8 @@ pub enum Action<'a> {
         ttl: Ttl,
     },
     GetAndDelete,
+    /// Changes nothing: for a value that is to be seen as the rest of the batch leaves it.
+    Get,
 }
 
 /// How long a value stays. A value whose time has come by the time it is written is not stored: its key is absent then.

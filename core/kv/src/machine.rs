@@ -157,7 +157,7 @@ impl StateMachine for Store {
         while let Ok(Some(operation)) = operations.next() {
             let held = || self.table.get(operation.key).map(|record| record.value().len());
             grows |= match operation.action {
-                Action::Check | Action::Delete | Action::Expire { .. } | Action::GetAndDelete => false,
+                Action::Check | Action::Get | Action::Delete | Action::Expire { .. } | Action::GetAndDelete => false,
                 Action::Put { value, .. } | Action::GetAndPut { value, .. } => held().is_none_or(|h| value.len() > h),
                 Action::Increment { .. } => held().is_none(),
                 Action::Append { value } => !value.is_empty() || held().is_none(),

@@ -31,6 +31,10 @@ pub(crate) fn perform(
     let absent = Outcome { existed, version: None, detail: Detail::Nothing };
     match operation.action {
         Action::Check => tell(&Outcome { version, ..written }, None),
+        Action::Get => {
+            let detail = Detail::Old(record.map(Record::value));
+            tell(&Outcome { version, detail, ..written }, None);
+        }
         Action::Put { value, ttl } => {
             let write = Write::check(table, at, found, value, ttl.resolve(at.time, present))?;
             let outcome = if write.is_due() { absent } else { written };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 /// Takes connections for as long as the thread lives; each is served on this thread.
@@ -34,8 +34,12 @@ async fn serve(mut stream: TcpStream, gateway: Gateway) {
     };
     // Answers are written once they are complete: waiting for more to send would only cost time.
     let _ = stream.set_nodelay(true);
+    let idle = gateway.settings().idle;
     let mut first = [0];
-    let served = match stream.peek(&mut first).await {
+    let peek = stream.peek(&mut first);
+    let peeked = if idle.is_zero() { Ok(peek.await) } else { timeout(idle, peek).await };
+    let Ok(peeked) = peeked else { return gateway.refused().count(Why::TooSlow) };
+    let served = match peeked {
         Ok(0) => return,
         Ok(_) if native::is_native(first[0]) => native::serve(stream, gateway).await,
         Ok(_) => crate::resp::serve(stream, gateway).await,

@@ -30,6 +30,8 @@ mod clock;
 mod cluster;
 mod data;
 pub mod describe;
+#[allow(dead_code)] // Until HTTP shows fields.
+mod fields;
 pub mod gateway;
 mod http;
 mod inbox;

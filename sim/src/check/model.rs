@@ -109,7 +109,7 @@ impl Model {
                     let length = value.len() as u64;
                     (Some(Cell { version: at, expires: kept, value }), Did::Length(length))
                 }
-                Action::Expire { .. } | Action::GetAndPut { .. } | Action::GetAndDelete => return None,
+                Action::Get | Action::Expire { .. } | Action::GetAndPut { .. } | Action::GetAndDelete => return None,
             };
             outcomes.push(Outcome { existed, version: after.as_ref().map(|cell| cell.version), detail: result });
             changes.push((operation.key, after));

@@ -54,6 +54,7 @@ pub(super) fn command(payload: &Payload) -> String {
                 Action::Put { value, .. } => format!("put {key} {}", text(value)),
                 Action::Increment { .. } => format!("count {key}"),
                 Action::Check
+                | Action::Get
                 | Action::Delete
                 | Action::Append { .. }
                 | Action::Expire { .. }

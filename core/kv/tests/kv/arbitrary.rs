@@ -20,6 +20,7 @@ fn commands() -> Vec<Vec<u8>> {
             Operation::new(b"key", Action::GetAndPut { value: b"", ttl: Ttl::Keep }),
             Operation::new(b"key", Action::GetAndDelete),
             Operation::new(b"key", Action::Check),
+            Operation::new(b"key", Action::Get),
         ]),
     ]
 }

@@ -94,6 +94,7 @@ impl Model {
                 self.remove(at, key, Kind::Delete);
                 Detail::Nothing
             }
+            Action::Get => Detail::Old(told),
             Action::GetAndDelete => {
                 self.remove(at, key, Kind::Delete);
                 Detail::Old(told)

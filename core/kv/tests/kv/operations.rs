@@ -222,5 +222,6 @@ fn commands_that_need_memory_say_so() {
     assert!(grows(b"new", put(b"")) && grows(b"new", Action::Increment { by: 1 }));
     assert!(!grows(b"k", Action::Increment { by: 1 }) && grows(b"k", Action::Append { value: b"x" }));
     assert!(!grows(b"k", Action::Delete) && !grows(b"k", Action::GetAndDelete) && !grows(b"k", Action::Check));
+    assert!(!grows(b"k", Action::Get) && !grows(b"new", Action::Get));
     assert!(!store.grows(b"nonsense"));
 }

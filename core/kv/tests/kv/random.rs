@@ -34,6 +34,7 @@ fn action() -> impl Strategy<Value = Action<'static>> {
         6 => (value(), ttl()).prop_map(|(value, ttl)| Action::Put { value, ttl }),
         2 => (value(), ttl()).prop_map(|(value, ttl)| Action::GetAndPut { value, ttl }),
         1 => Just(Action::Check),
+        1 => Just(Action::Get),
         2 => Just(Action::Delete),
         1 => Just(Action::GetAndDelete),
         3 => prop_oneof![-3..9_i64, any::<i64>()].prop_map(|by| Action::Increment { by }),

@@ -1,0 +1,415 @@
+//! One client: reads, plans, asks, and writes replies in order.
+//!
+//! ```text
+//!              ┌─ collect: answers from the mailbox find their places in line
+//!   wait ──────┼─ execute: everything that was read becomes requests under way
+//!    ▲         └─ write:   everything that is ready, with one call
+//!    └─ the socket, the mailbox, a late command, or an alarm
+//! ```
+//!
+//! What is under way, and what waits to be written, is bounded: beyond that nothing more is executed, and soon nothing
+//! more is read, so that a client that does not take its replies holds up itself alone.
+//!
+//! Not here: what commands do (`session.rs` says where), the line of replies (`queue.rs`).
+
+use super::parse::{Limits, Malformed, Parser};
+use super::plan::{Late, Plan, Said};
+use super::queue::{Queue, size};
+use super::session::Session;
+use crate::call::{Call, Caller, Mailbox};
+use crate::gateway::Gateway;
+use crate::refused::Why;
+use atoll_node::shard::door::Answer;
+use std::future::pending;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::select;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+/// Requests under way: their answers may all be long, and nobody knows before they come.
+const UNDER_WAY_MOST: usize = 256;
+/// Bytes of requests under way and of answers that wait for their turn. One request may pass it.
+const UNDER_WAY_BYTES_MOST: usize = 16 << 20;
+/// What answers are taken to be before there are any.
+const LARGEST_AT_FIRST: usize = 128 * 1024;
+/// Beyond so many bytes to write nothing more is executed.
+const OUTPUT_PAUSE: usize = 1 << 20;
+/// Beyond so many bytes to write the client is let go.
+const OUTPUT_MOST: usize = 256 << 20;
+/// Read ahead of what is executed: enough to notice that a client has gone.
+const AHEAD: usize = 64 * 1024;
+/// How much is read at once.
+const READ: usize = 16 * 1024;
+/// What an argument may have beyond the longest value: so that a value that is a little too long is refused by name.
+const ARGUMENT_ROOM: usize = 64 * 1024;
+/// What a request may have beyond the longest value.
+const REQUEST_ROOM: usize = 1 << 20;
+/// How long a client that is let go may take to read why.
+const LINGER: Duration = Duration::from_secs(1);
+const FAR: Duration = Duration::from_secs(86_400);
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    session: Session,
+    parser: Parser,
+    /// What was read; everything before `begin` is done with.
+    input: Vec<u8>,
+    begin: usize,
+    queue: Queue,
+    mailbox: Arc<Mailbox>,
+    answers: Vec<(u64, Answer)>,
+    /// The largest answers lately, so that many of them are not asked for at once.
+    largest: usize,
+    late: Option<Late>,
+    late_blocks: bool,
+    output: Vec<u8>,
+    written: usize,
+    /// The client says no more.
+    ended: bool,
+    /// No request after this is looked at; the connection ends with the last reply.
+    closing: bool,
+    alarm: Pin<Box<Sleep>>,
+    alarm_at: Instant,
+    last_read: Instant,
+    /// Since when a request is incomplete, and since when nothing could be written.
+    partial_since: Option<Instant>,
+    stuck_since: Option<Instant>,
+}
+
+enum Event {
+    Readable,
+    Writable,
+    Answers,
+    Late(Said),
+    Alarm,
+}
+
+/// What ends a connection from this side.
+enum End {
+    Done,
+    /// Let go: it was too slow.
+    TooSlow,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Failed(error)
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, gateway: Gateway) -> Connection {
+        let most = gateway.settings().max_value;
+        let limits = Limits { argument: most + ARGUMENT_ROOM, request: most + REQUEST_ROOM };
+        let from = stream.peer_addr().map_or_else(|_| String::new(), |address| address.to_string());
+        let now = Instant::now();
+        Connection {
+            stream,
+            session: Session::new(gateway, from),
+            parser: Parser::new(limits),
+            input: Vec::new(),
+            begin: 0,
+            queue: Queue::default(),
+            mailbox: Mailbox::new(),
+            answers: Vec::new(),
+            largest: LARGEST_AT_FIRST,
+            late: None,
+            late_blocks: false,
+            output: Vec::new(),
+            written: 0,
+            ended: false,
+            closing: false,
+            alarm: Box::pin(sleep_until(now + FAR)),
+            alarm_at: now + FAR,
+            last_read: now,
+            partial_since: None,
+            stuck_since: None,
+        }
+    }
+
+    pub(crate) async fn serve(mut self) -> io::Result<()> {
+        match self.run().await {
+            End::Failed(error) => return Err(error),
+            End::TooSlow => self.session.gateway.refused().count(Why::TooSlow),
+            End::Done => {}
+        }
+        if self.closing {
+            self.linger().await;
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self) -> End {
+        loop {
+            self.collect();
+            self.execute();
+            if let Err(end) = self.write() {
+                return end;
+            }
+            // Room that writing made may be what the next request waits for.
+            if self.may_execute() && self.has_input() && self.partial_since.is_none() {
+                continue;
+            }
+            let is_idle = self.queue.len() == 0 && self.unwritten() == 0;
+            if is_idle && (self.closing || self.ended) || self.ended && self.late_blocks && self.late.is_some() {
+                return End::Done;
+            }
+            self.set_alarm();
+            let end = match self.wait().await {
+                Event::Readable => self.read(),
+                Event::Writable | Event::Answers => Ok(()),
+                Event::Late(said) => {
+                    self.late = None;
+                    self.session.rest = said.rest;
+                    self.queue.finish_late(said.reply);
+                    Ok(())
+                }
+                Event::Alarm => self.check_times(),
+            };
+            if let Err(end) = end {
+                return end;
+            }
+        }
+    }
+
+    fn unwritten(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    fn has_input(&self) -> bool {
+        self.begin < self.input.len()
+    }
+
+    fn may_execute(&self) -> bool {
+        let most = (UNDER_WAY_BYTES_MOST / self.largest.max(1)).clamp(8, UNDER_WAY_MOST);
+        !self.closing
+            && self.late.is_none()
+            && self.queue.len() < most
+            && self.queue.bytes() < UNDER_WAY_BYTES_MOST
+            && self.unwritten() < OUTPUT_PAUSE
+    }
+
+    fn wants_input(&self) -> bool {
+        !self.ended && !self.closing && (self.may_execute() || self.input.len() - self.begin < AHEAD)
+    }
+
+    fn collect(&mut self) {
+        self.mailbox.take(&mut self.answers);
+        if self.answers.is_empty() {
+            return;
+        }
+        self.largest /= 2;
+        for (number, answer) in self.answers.drain(..) {
+            self.largest = self.largest.max(size(&answer));
+            self.queue.answer(number, answer);
+        }
+    }
+
+    fn execute(&mut self) {
+        while self.may_execute() {
+            let unread = &self.input[self.begin..];
+            match self.parser.parse(unread) {
+                Ok(None) => {
+                    let since = self.has_input().then(|| self.partial_since.unwrap_or_else(Instant::now));
+                    self.partial_since = since;
+                    break;
+                }
+                Ok(Some(length)) => {
+                    let arguments = self.parser.arguments(unread);
+                    let plan = (arguments.len() > 0).then(|| self.session.plan(arguments));
+                    self.parser.begin();
+                    self.begin += length;
+                    self.partial_since = None;
+                    if let Some(plan) = plan {
+                        self.carry_out(plan, length);
+                    }
+                }
+                Err(malformed) => {
+                    self.partial_since = None;
+                    self.give_up(&malformed);
+                }
+            }
+        }
+        if self.begin == self.input.len() {
+            self.input.clear();
+            self.begin = 0;
+            // One long request must not cost its memory for as long as the connection lives.
+            self.input.shrink_to(4 * READ);
+        }
+    }
+
+    fn carry_out(&mut self, plan: Plan, bytes: usize) {
+        let protocol = self.session.protocol;
+        let connection = self.session.number;
+        match plan {
+            Plan::Reply(reply) => self.queue.push_ready(protocol, reply),
+            Plan::Last(reply) => {
+                self.queue.push_ready(protocol, reply);
+                self.closing = true;
+            }
+            Plan::Ask(slot, ask, expect) => {
+                let number = self.queue.push_one(protocol, bytes, expect);
+                let caller = Caller::Mailbox(self.mailbox.clone(), number);
+                self.session.gateway.call(Call { connection, slot, ask, caller });
+            }
+            Plan::Fan(asks, gather) => {
+                let first = self.queue.push_many(protocol, bytes, gather, asks.len());
+                for ((slot, ask), number) in asks.into_iter().zip(first..) {
+                    let caller = Caller::Mailbox(self.mailbox.clone(), number);
+                    self.session.gateway.call(Call { connection, slot, ask, caller });
+                }
+            }
+            Plan::Late { late, blocks } => {
+                self.queue.push_late(protocol, bytes);
+                (self.late, self.late_blocks) = (Some(late), blocks);
+            }
+        }
+    }
+
+    fn give_up(&mut self, malformed: &Malformed) {
+        self.closing = true;
+        let gateway = &self.session.gateway;
+        gateway.refused().count(match malformed {
+            Malformed::TooLarge(_) | Malformed::Length | Malformed::LongLine => Why::TooLarge,
+            Malformed::Count | Malformed::NoBulk(_) | Malformed::NoEnd | Malformed::Quotes | Malformed::Http => {
+                Why::Malformed
+            }
+        });
+        let reply = match malformed {
+            Malformed::Http => {
+                let place = gateway.board().routes();
+                let http = place.places.get(&place.me).map_or(gateway.settings().http.as_str(), |place| &place.http);
+                let text = format!("This port speaks RESP, for Redis clients. HTTP is at http://{http}\n");
+                let length = text.len();
+                format!(
+                    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{text}"
+                )
+            }
+            Malformed::Count
+            | Malformed::Length
+            | Malformed::NoBulk(_)
+            | Malformed::NoEnd
+            | Malformed::LongLine
+            | Malformed::Quotes
+            | Malformed::TooLarge(_) => format!("-{malformed}\r\n"),
+        };
+        self.queue.push_ready(self.session.protocol, reply.into_bytes());
+    }
+
+    /// Writes what is ready, as much as the socket takes.
+    fn write(&mut self) -> Result<(), End> {
+        loop {
+            let clock = self.session.gateway.clock();
+            self.queue.flush(&mut self.output, OUTPUT_PAUSE + self.written, clock);
+            if self.unwritten() == 0 {
+                self.output.clear();
+                self.output.shrink_to(4 * OUTPUT_PAUSE);
+                (self.written, self.stuck_since) = (0, None);
+                return Ok(());
+            }
+            match self.stream.try_write(&self.output[self.written..]) {
+                Ok(0) => return Err(End::Done),
+                Ok(length) => {
+                    self.written += length;
+                    self.stuck_since = None;
+                    if self.written > OUTPUT_PAUSE {
+                        self.output.drain(..self.written);
+                        self.written = 0;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.stuck_since.get_or_insert_with(Instant::now);
+                    return if self.unwritten() > OUTPUT_MOST { Err(End::TooSlow) } else { Ok(()) };
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(), End> {
+        if self.begin > 0 {
+            self.input.drain(..self.begin);
+            self.begin = 0;
+        }
+        // Twice what is there, so that a long request is copied a few times only; and never more than has come already.
+        self.input.reserve(READ.max(self.input.len().min(1 << 20)));
+        match self.stream.try_read_buf(&mut self.input) {
+            Ok(0) => self.ended = true,
+            Ok(_) => self.last_read = Instant::now(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> Event {
+        let wants_input = self.wants_input();
+        let wants_output = self.unwritten() > 0;
+        let Connection { stream, mailbox, late, alarm, .. } = self;
+        let late = async {
+            match late {
+                Some(late) => late.as_mut().await,
+                None => pending().await,
+            }
+        };
+        select! {
+            () = mailbox.filled() => Event::Answers,
+            said = late => Event::Late(said),
+            // An error shows when it is tried.
+            _ = stream.readable(), if wants_input => Event::Readable,
+            _ = stream.writable(), if wants_output => Event::Writable,
+            () = alarm.as_mut() => Event::Alarm,
+        }
+    }
+
+    /// When somebody has to look whether the client is still there.
+    fn deadline(&self) -> Option<Instant> {
+        let settings = self.session.gateway.settings();
+        let stuck = self.stuck_since.or(self.partial_since).map(|since| since + settings.slow);
+        let is_busy = self.queue.len() > 0 || settings.idle.is_zero();
+        let idle = (!is_busy).then(|| self.last_read + settings.idle);
+        match (stuck, idle) {
+            (Some(stuck), Some(idle)) => Some(stuck.min(idle)),
+            (stuck, idle) => stuck.or(idle),
+        }
+    }
+
+    /// Set only to an earlier time: one that rings too early costs less than setting it for every request.
+    fn set_alarm(&mut self) {
+        if let Some(deadline) = self.deadline()
+            && deadline < self.alarm_at
+        {
+            self.alarm_at = deadline;
+            self.alarm.as_mut().reset(deadline);
+        }
+    }
+
+    fn check_times(&mut self) -> Result<(), End> {
+        let now = Instant::now();
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            return Err(End::TooSlow);
+        }
+        self.alarm_at = now + FAR;
+        self.alarm.as_mut().reset(self.alarm_at);
+        Ok(())
+    }
+
+    /// Lets the client read the last reply: closing on bytes that nobody has read would take it back.
+    async fn linger(&mut self) {
+        let drain = async {
+            self.stream.shutdown().await?;
+            self.input.clear();
+            while self.stream.read_buf(&mut self.input).await? > 0 {
+                self.input.clear();
+            }
+            io::Result::Ok(())
+        };
+        let _ = timeout(LINGER, drain).await;
+    }
+}
