@@ -79,8 +79,8 @@ async fn conditions_and_time_to_live() {
     let second = client.ask("PUT", "/v1/kv/lock", &[("If-None-Match", "*")], b"yours").await;
     assert_eq!((second.status, second.code()), (412, "condition_failed".to_owned()));
     assert_eq!(second.header("etag"), Some(&tag[..]));
-    assert_eq!(client.ask("PUT", "/v1/kv/lock", &[("If-Match", "\"1\"")], b"yours").await.status, 412);
-    assert_eq!(client.ask("DELETE", "/v1/kv/lock", &[("If-Match", "\"1\"")], b"").await.status, 412);
+    assert_eq!(client.ask("PUT", "/v1/kv/lock", &[("If-Match", "\"ffff\"")], b"yours").await.status, 412);
+    assert_eq!(client.ask("DELETE", "/v1/kv/lock", &[("If-Match", "\"ffff\"")], b"").await.status, 412);
     let swapped = client.ask("PUT", "/v1/kv/lock", &[("If-Match", &tag)], b"still mine").await;
     assert_eq!(swapped.status, 200);
     assert_eq!(client.ask("PUT", "/v1/kv/lock", &[("If-Match", &tag)], b"late").await.status, 412);

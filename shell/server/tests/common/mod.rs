@@ -9,18 +9,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-pub const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-pub fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").to_string()
 }
 
-pub fn start(nodes: usize) -> Vec<Server> {
+pub(crate) fn start(nodes: usize) -> Vec<Server> {
     start_with(nodes, |_| {})
 }
 
-pub fn start_with(nodes: usize, change: impl Fn(&mut Settings)) -> Vec<Server> {
+pub(crate) fn start_with(nodes: usize, change: impl Fn(&mut Settings)) -> Vec<Server> {
     let peers: Vec<String> = (0..nodes).map(|_| free_address()).collect();
     let names: Vec<String> = (1..=nodes).map(|node| format!("n{node}")).collect();
     let settings = |node: usize| {
@@ -39,7 +39,7 @@ pub fn start_with(nodes: usize, change: impl Fn(&mut Settings)) -> Vec<Server> {
     (0..nodes).map(|node| Server::start(settings(node)).expect("a free port")).collect()
 }
 
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < LONG, "never {what}");
@@ -47,57 +47,63 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-pub async fn healthy(servers: &[Server]) {
-    until("healthy", || servers.iter().all(|server| server.gateway.board().status().healthy)).await;
+pub(crate) async fn healthy(servers: &[Server]) {
+    let begun = Instant::now();
+    for server in servers {
+        while !server.gateway.board().status().healthy {
+            assert!(begun.elapsed() < LONG, "never healthy: {:?}", server.gateway.board().status());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 /// One answer.
 #[derive(Clone, Debug)]
-pub struct Response {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Response {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &value[..])
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         self.json()["error"]["code"].as_str().expect("an error").to_owned()
     }
 }
 
 /// A connection that asks one thing after the other.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     pending: Vec<u8>,
 }
 
 impl Client {
-    pub async fn to(address: SocketAddr) -> Client {
+    pub(crate) async fn to(address: SocketAddr) -> Client {
         Client { stream: TcpStream::connect(address).await.expect("a connection"), pending: Vec::new() }
     }
 
-    pub async fn send(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
         // A server that has answered already may have closed.
         let _ = self.stream.write_all(bytes).await;
     }
 
     /// False at the end.
-    pub async fn more(&mut self) -> bool {
+    pub(crate) async fn more(&mut self) -> bool {
         let read = timeout(LONG, self.stream.read_buf(&mut self.pending)).await.expect("something in time");
         read.is_ok_and(|length| length > 0)
     }
 
     /// Up to and with `end`; None if the connection ends before.
-    pub async fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) async fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             if let Some(at) = self.pending.windows(end.len()).position(|bytes| bytes == end) {
                 return Some(self.pending.drain(..at + end.len()).collect());
@@ -108,7 +114,7 @@ impl Client {
         }
     }
 
-    pub async fn head(&mut self) -> Option<Response> {
+    pub(crate) async fn head(&mut self) -> Option<Response> {
         let head = String::from_utf8(self.until(b"\r\n\r\n").await?).expect("text");
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|text| text.parse().ok());
@@ -116,7 +122,7 @@ impl Client {
         Some(Response { status: status.expect("a status"), headers: headers.collect(), body: Vec::new() })
     }
 
-    pub async fn answer(&mut self) -> Option<Response> {
+    pub(crate) async fn answer(&mut self) -> Option<Response> {
         let mut response = self.head().await?;
         let length: usize = response.header("content-length").map_or(0, |text| text.parse().expect("a length"));
         while self.pending.len() < length {
@@ -126,7 +132,7 @@ impl Client {
         Some(response)
     }
 
-    pub async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
@@ -136,42 +142,42 @@ impl Client {
         self.answer().await.expect("an answer")
     }
 
-    pub async fn get(&mut self, path: &str) -> Response {
+    pub(crate) async fn get(&mut self, path: &str) -> Response {
         self.ask("GET", path, &[], b"").await
     }
 
-    pub async fn put(&mut self, path: &str, body: &[u8]) -> Response {
+    pub(crate) async fn put(&mut self, path: &str, body: &[u8]) -> Response {
         self.ask("PUT", path, &[], body).await
     }
 
-    pub async fn post(&mut self, path: &str, body: &[u8]) -> Response {
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Response {
         self.ask("POST", path, &[], body).await
     }
 
-    pub async fn delete(&mut self, path: &str) -> Response {
+    pub(crate) async fn delete(&mut self, path: &str) -> Response {
         self.ask("DELETE", path, &[], b"").await
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    pub kind: String,
-    pub id: String,
-    pub data: serde_json::Value,
+pub(crate) struct Event {
+    pub(crate) kind: String,
+    pub(crate) id: String,
+    pub(crate) data: serde_json::Value,
 }
 
 /// A stream of events.
 #[derive(Debug)]
-pub struct Events {
+pub(crate) struct Events {
     client: Client,
     text: String,
-    pub head: Response,
+    pub(crate) head: Response,
     /// Where a browser would go on.
-    pub last_id: String,
+    pub(crate) last_id: String,
 }
 
 impl Events {
-    pub async fn open(address: SocketAddr, path: &str, last_id: Option<&str>) -> Events {
+    pub(crate) async fn open(address: SocketAddr, path: &str, last_id: Option<&str>) -> Events {
         let mut client = Client::to(address).await;
         let resume = last_id.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nAccept: text/event-stream\r\n{resume}\r\n");
@@ -201,7 +207,7 @@ impl Events {
     }
 
     /// The next event, as a browser would give it: blocks without data only move the id.
-    pub async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         loop {
             let block = self.block().await;
             let (mut kind, mut data) = ("message".to_owned(), None);
