@@ -199,10 +199,8 @@ async fn a_scan_is_in_order_over_all_buckets() {
         keys.extend(
             page["keys"].as_array().expect("keys").iter().map(|row| row["key"].as_str().expect("a key").to_owned()),
         );
-        match &page["after"] {
-            Value::String(last) => after = format!("&after={last}"),
-            _ => break,
-        }
+        let Value::String(last) = &page["after"] else { break };
+        after = format!("&after={last}");
     }
     assert_eq!(keys, (0..300).map(|number| format!("item:{number:03}")).collect::<Vec<_>>());
     let page = client.get("/v1/kv?prefix=item:29&values=true&limit=3").await.json();
