@@ -88,6 +88,7 @@ const KNOWN: &[(Bug, u64)] = &[
     (Bug::HopTakenTwice, 1),
     (Bug::FullBacklogSilent, 12),
     (Bug::DuplicateAnsweredAnew, 1),
+    (Bug::WaitingReadEarly, 1),
 ];
 
 fn violation(seed: u64) -> Option<Violation> {

@@ -159,6 +159,8 @@ bank! {
     FullBacklogSilent,
     /// A duplicate is answered with the state of now instead of its first answer.
     DuplicateAnsweredAnew,
+    /// A read that waits for a position is answered before the log has reached it.
+    WaitingReadEarly,
 }
 
 #[cfg(feature = "planted-bugs")]

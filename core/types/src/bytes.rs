@@ -56,6 +56,11 @@ impl<'a> Reader<'a> {
         Some(list)
     }
 
+    /// Everything that is left.
+    pub fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Only if nothing is left.
     pub fn end(self) -> Option<()> {
         self.rest.is_empty().then_some(())

@@ -1,6 +1,7 @@
 //! Connections of clients that speak RESP or the native protocol: both on one port, told apart by the first byte.
 
 use crate::gateway::Gateway;
+use crate::native;
 use crate::refused::Why;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -36,6 +37,7 @@ async fn serve(mut stream: TcpStream, gateway: Gateway) {
     let mut first = [0];
     let served = match stream.peek(&mut first).await {
         Ok(0) => return,
+        Ok(_) if native::is_native(first[0]) => native::serve(stream, gateway).await,
         Ok(_) => crate::resp::serve(stream, gateway).await,
         Err(error) => Err(error),
     };

@@ -34,6 +34,7 @@ pub mod gateway;
 mod http;
 mod inbox;
 pub mod log;
+mod native;
 mod peers;
 mod refused;
 mod resp;

@@ -124,7 +124,8 @@ impl Server {
         let place = |listener: &TcpListener| listener.local_addr().map_err(StartError::Thread);
         let (peer_at, http_at, resp_at) = (place(&peers)?, place(&http)?, place(&resp)?);
         let told = |place: SocketAddr| Address::from(advertised(&settings, place).as_str());
-        let config = settings.config(told(peer_at), told(http_at), told(resp_at));
+        let peer = settings.advertise_peer.as_deref().map_or_else(|| told(peer_at), Address::from);
+        let config = settings.config(peer, told(http_at), told(resp_at));
         let name = settings.name.clone();
         let clock = Clock::start();
         let mut rng = Rng::new(seed());

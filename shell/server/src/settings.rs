@@ -14,6 +14,8 @@ pub struct Settings {
     pub resp: String,
     /// The host that others are told, where it is not the one listened on.
     pub advertise: Option<String>,
+    /// The whole address that peers are told, where something stands in between.
+    pub advertise_peer: Option<String>,
     pub join: Vec<String>,
     pub bootstrap: Vec<String>,
     pub data_dir: Option<PathBuf>,
@@ -46,6 +48,7 @@ impl Default for Settings {
             http: "127.0.0.1:8080".to_owned(),
             resp: "127.0.0.1:6380".to_owned(),
             advertise: None,
+            advertise_peer: None,
             join: Vec::new(),
             bootstrap: Vec::new(),
             data_dir: None,

@@ -1,6 +1,7 @@
 //! How things are, as people and programs see it. Worked out by the thread of the cluster machine, read by anybody.
 //!
-//! Not here: what stands in each bucket (`CopyStatus`, asked of the shards), how it is shown (`http`, the command line).
+//! Not here: what stands in each bucket (`CopyStatus`, asked of the shards), how it is shown (`http`, the command
+//! line).
 
 use crate::routes::Routes;
 use arc_swap::ArcSwap;

@@ -207,7 +207,11 @@ impl World {
         let usage = if is_write { self.number_write(client) } else { None };
         let Clients { rng, clients, .. } = &mut self.clients;
         let stale = !is_write && !probe && rng.one_in(4);
-        let after = if stale && rng.one_in(2) { clients[client].told.get(&slot).copied() } else { None };
+        let mut after = if stale && rng.one_in(2) { clients[client].told.get(&slot).copied() } else { None };
+        if let Some(after) = after.as_mut().filter(|_| rng.one_in(4)) {
+            // Like somebody who follows the bucket: what comes next, whenever it comes.
+            after.mark.offset = after.mark.offset.next();
+        }
         let operation = Operation {
             client,
             bytes: act.bytes(),

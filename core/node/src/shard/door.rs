@@ -69,7 +69,8 @@ pub enum Ask {
     Read {
         query: Payload,
     },
-    /// From any member's committed state, no older than `max_stale`, and at or after this position if one is named.
+    /// From any member's committed state, no older than `max_stale`. Where a position is named that nobody has reached
+    /// yet, the read waits for it: whoever follows a bucket asks for the position after the last one it saw.
     Stale {
         query: Payload,
         after: Option<Position>,

@@ -25,6 +25,7 @@ impl Shard {
             Directive::Table(table) => self.on_table(table),
         }
         self.carry_out();
+        self.unpark_all();
     }
 
     /// A new life of this node: nothing that was under way counts any more. Copies stay.

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::context::Signature;
 use crate::envelope::{Envelope, Message};
 use crate::store::Store;
-use atoll_replica::{Action, Message as ReplicaMessage, Replica, Settings, Sink};
+use atoll_replica::{Action, Message as ReplicaMessage, Replica, Settings, Sink, Ticket};
 use atoll_types::{
     Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, NodeId, Report, Slot, StateMachine,
     Time, planted,
@@ -67,6 +67,8 @@ pub struct Shard {
     timers: BTreeSet<(Time, BucketId)>,
     timer_of: BTreeMap<BucketId, Time>,
     lanes: Lanes,
+    /// Reads of a position that is not reached yet, by the bucket whose log they wait for.
+    parked: BTreeMap<BucketId, Vec<Ticket>>,
     hops: Hops,
     guests: BTreeMap<(NodeId, u16), Guest>,
     /// Hops of guests that have answers to be sent.
@@ -129,6 +131,7 @@ impl Shard {
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
             lanes: Lanes::default(),
+            parked: BTreeMap::new(),
             hops: Hops::default(),
             guests: BTreeMap::new(),
             answered: BTreeSet::new(),
@@ -207,6 +210,7 @@ impl Shard {
                     if replica.is_serving() {
                         self.go_on(bucket);
                     }
+                    self.unpark(bucket);
                     self.note_timer(bucket);
                     self.note_bytes(bucket);
                 }

@@ -6,7 +6,7 @@ use super::Shard;
 use super::door::{Answer, Ask, Reason, Request, RequestId, ShardOutput};
 use super::lane::{Caller, LaneKey, Route, Waiting, Where};
 use atoll_replica::{Outcome, Refusal, Replica, Ticket};
-use atoll_types::{Bug, Duty, NodeId, Payload, Position, planted};
+use atoll_types::{BucketId, Bug, Duty, NodeId, Offset, Payload, Position, planted};
 
 /// A request is passed on at most this often.
 pub(super) const HOPS_MOST: u8 = 3;
@@ -139,7 +139,8 @@ impl Shard {
                 // The primary may have been replaced without knowing: it asks its members, as for any other read.
                 let applied = replica.copy().applied.offset;
                 if after.is_some_and(|after| applied < after.mark.offset) {
-                    self.answer(ticket, Answer::NotApplied(Reason::TooStale));
+                    self.parked.entry(bucket).or_default().push(ticket);
+                    self.lanes.depart(ticket, Route::Here, Where::Local);
                     return true;
                 }
                 replica.read(&mut self.sink, ticket, query)
@@ -150,6 +151,42 @@ impl Shard {
             self.dirty.insert(bucket);
         }
         taken
+    }
+
+    /// The log of this bucket may have reached what reads wait for; or it is no longer for this node to say.
+    pub(super) fn unpark(&mut self, bucket: BucketId) {
+        let Some(tickets) = self.parked.remove(&bucket) else { return };
+        let mut still = Vec::new();
+        for ticket in tickets {
+            // Whoever waited too long was told so.
+            let Some(waiting) = self.lanes.waiting.get(&ticket) else { continue };
+            let Ask::Stale { query, after } = &waiting.request.ask else { continue };
+            let (query, here) = (query.clone(), self.route_of(ticket) == Route::Here);
+            let slot = waiting.request.slot;
+            let mine = self.duty_of(slot).is_some_and(|(now, _)| now == bucket);
+            let offset = after.map_or(Offset::default(), |after| after.mark.offset);
+            let Some(replica) = self.replicas.get_mut(&bucket).filter(|_| here && mine) else {
+                self.back(ticket, false);
+                continue;
+            };
+            if replica.copy().applied.offset < offset && !planted(Bug::WaitingReadEarly) {
+                still.push(ticket);
+            } else if replica.read(&mut self.sink, ticket, query) {
+                self.dirty.insert(bucket);
+            } else {
+                self.back(ticket, false);
+            }
+        }
+        if !still.is_empty() {
+            self.parked.insert(bucket, still);
+        }
+    }
+
+    /// After a change of the table: what waits may have to wait elsewhere.
+    pub(super) fn unpark_all(&mut self) {
+        for bucket in self.parked.keys().copied().collect::<Vec<_>>() {
+            self.unpark(bucket);
+        }
     }
 
     /// Passes on what this lane has for that node, all that is there at once.
@@ -257,7 +294,9 @@ impl Shard {
 
     pub(super) fn expire(&mut self) {
         while let Some(ticket) = self.lanes.overdue(self.now) {
-            self.give_up(ticket, Reason::Paused);
+            let waiting = self.lanes.waiting.get(&ticket);
+            let named = waiting.is_some_and(|waiting| matches!(waiting.request.ask, Ask::Stale { after: Some(_), .. }));
+            self.give_up(ticket, if named { Reason::TooStale } else { Reason::Paused });
         }
     }
 

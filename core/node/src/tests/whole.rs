@@ -4,7 +4,7 @@ use super::town::Town;
 use crate::shard::door::{Ask, Request, RequestId};
 use crate::{Event, Input, Order, Output, Rejection};
 use atoll_cluster::Standing;
-use atoll_types::{BucketId, HashSlot, NodeId, Operation, Payload, Record, Why};
+use atoll_types::{BucketId, Epoch, HashSlot, Mark, NodeId, Offset, Operation, Payload, Position, Record, Why};
 
 fn is_placed(town: &Town) -> bool {
     let placed = |house: usize| town.node(house).view().distributor.is_some_and(|table| table.buckets().len() == 4);
@@ -32,6 +32,28 @@ fn three_founders_place_the_buckets_and_settle_them() {
         town.give(house, Input::Request { id: RequestId(2), request: request(slot) });
         assert!(town.run(10, |town| answered(town, house) == before + 1), "every request is answered, on any node");
     }
+}
+
+/// A write to slot 0, or a read there that waits for this offset.
+fn in_slot_0(ask: Ask) -> Request {
+    Request { connection: 1, slot: HashSlot(0), ask }
+}
+
+#[test]
+fn a_read_of_a_position_to_come_waits_for_it_on_any_node() {
+    let mut town = Town::founded(&["n1", "n2", "n3"], false, None);
+    assert!(town.run(20, is_placed), "the key space is divided");
+    let mark = Mark { epoch: Epoch::ZERO, offset: Offset(1) };
+    let after = Some(Position { bucket: BucketId(0), mark });
+    for house in 0..3 {
+        let ask = Ask::Stale { query: Payload::default(), after };
+        town.give(house, Input::Request { id: RequestId(1), request: in_slot_0(ask) });
+        assert!(!town.run(1, |town| answered(town, house) > 0), "nothing was written yet");
+    }
+    let ask = Ask::Write { usage: None, command: Payload::default() };
+    town.give(0, Input::Request { id: RequestId(2), request: in_slot_0(ask) });
+    let all = |town: &Town| answered(town, 0) == 2 && answered(town, 1) == 1 && answered(town, 2) == 1;
+    assert!(town.run(2, all), "the write and all who waited for it are answered");
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Growing, draining, splitting and restarting under load.
+
+use crate::cluster::{Cluster, wait};
+use crate::load::Load;
+
+#[test]
+fn a_cluster_grows_to_five_and_shrinks_again_under_load() {
+    let mut cluster = Cluster::start(3);
+    let load = Load::start("grow", cluster.http());
+    cluster.add();
+    cluster.add();
+    cluster.wait_until_healthy();
+    wait("level", || {
+        let status = cluster.status(0).unwrap_or_default();
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        let primaries: Vec<u64> = nodes.iter().filter_map(|node| node["primaries"].as_u64()).collect();
+        status["moves"].as_array().is_some_and(Vec::is_empty)
+            && primaries.len() == 5
+            && primaries.iter().max().unwrap() - primaries.iter().min().unwrap() <= 1
+    });
+    load.run_for_a_while();
+    let leaving = cluster.nodes[3].name.clone();
+    cluster.order("POST", &format!("/v1/cluster/nodes/{leaving}/drain"));
+    wait("drained", || {
+        let status = cluster.status(0).unwrap_or_default();
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().all(|node| node["name"] != leaving.as_str() || node["state"] == "departed")
+    });
+    cluster.kill(3);
+    cluster.wait_until_healthy();
+    load.end();
+}
+
+#[test]
+fn buckets_split_under_load() {
+    let cluster = Cluster::start(3);
+    let load = Load::start("split", cluster.http());
+    cluster.order("POST", "/v1/cluster/split");
+    wait("split", || cluster.status(0).is_some_and(|status| status["buckets"] == 128));
+    load.run_for_a_while();
+    cluster.order("POST", "/v1/cluster/split?bucket=0");
+    wait("split", || cluster.status(0).is_some_and(|status| status["buckets"] == 129));
+    cluster.wait_until_healthy();
+    load.end();
+}
+
+fn rolling_restart(nodes: usize) {
+    let mut cluster = Cluster::start(3);
+    (3..nodes).for_each(|_| drop(cluster.add()));
+    cluster.wait_until_healthy();
+    let load = Load::start("rolling", cluster.http());
+    for node in 0..nodes {
+        cluster.stop(node);
+        cluster.start_node(node);
+        cluster.wait_until_healthy();
+    }
+    load.end();
+}
+
+#[test]
+fn three_nodes_restart_one_by_one_under_load() {
+    rolling_restart(3);
+}
+
+#[test]
+fn five_nodes_restart_one_by_one_under_load() {
+    rolling_restart(5);
+}
