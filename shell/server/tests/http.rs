@@ -324,6 +324,9 @@ async fn streams_are_published_read_and_tailed() {
     let reset = lost.next().await;
     assert_eq!((&reset.kind[..], &reset.data), ("reset", &json!({"oldest": 1})));
     assert_eq!(lost.next().await.data["data"], "m1");
+    // A listener that goes leaves nothing behind, though nothing is sent to it.
+    drop((lost, tail));
+    until("let go", || servers[1].gateway.clients() == 1).await;
     end(servers);
 }
 
