@@ -74,6 +74,8 @@ impl ClusterThread {
             if self.wake <= now {
                 self.wake = Time::NEVER;
                 self.core.handle(now, Input::Wake);
+                // A cluster of one node changes by its own alarms only: nobody sends it anything.
+                self.changed.get_or_insert(now);
             }
             self.carry_out(now);
             self.links.flush();

@@ -19,7 +19,7 @@ use serde_json::json;
 
 /// For a connection that is not taken at all.
 pub(super) const TOO_MANY_CLIENTS: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
-     Connection: close\r\nContent-Type: application/json\r\nContent-Length: 96\r\n\r\n\
+     Connection: close\r\nContent-Type: application/json\r\nContent-Length: 97\r\n\r\n\
      {\"error\":{\"code\":\"too_many_clients\",\"message\":\"this node serves no more clients; try another\"}}\n\n";
 
 #[derive(Debug)]

@@ -92,7 +92,7 @@ fn absent() -> Response {
 
 fn ttl(parameters: &Parameters) -> Result<Ttl, Error> {
     let Some(seconds) = parameters.number::<f64>("ttl")? else { return Ok(Ttl::Never) };
-    if seconds >= 0.000_001 && seconds <= TTL_MOST {
+    if (0.000_001..=TTL_MOST).contains(&seconds) {
         return Ok(Ttl::After(Duration::from_secs_f64(seconds)));
     }
     Err(wrong("ttl", "seconds, more than 0"))

@@ -46,7 +46,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::{Kind, Requests};
 use patience::Patient;
 use request::Connection;
+use std::cell::Cell;
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -92,16 +94,23 @@ async fn connection(mut stream: TcpStream, app: App, router: Router) {
     let _ = stream.set_nodelay(true);
     let slow = gateway.settings().slow;
     let number = gateway.new_connection();
-    let service = service_fn(|request| answer(request, number, &app, router.clone()));
+    let (came, answered) = (Rc::new(Cell::new(0)), Cell::new(0));
+    let service = service_fn(|request| async {
+        let response = answer(request, number, &app, router.clone()).await;
+        answered.set(came.get());
+        response
+    });
     // Without a timer the time-out of the head would silently be off.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(slow)
         .max_buf_size(HEAD_MOST)
-        .serve_connection(TokioIo::new(Patient::new(stream, slow)), service)
+        .serve_connection(TokioIo::new(Patient::new(stream, slow, came.clone())), service)
         .await;
     if let Err(error) = served {
-        if error.is_timeout() || patience::ran_out(&error) {
+        // A connection that waits for its next request is let go as well, but has done nothing wrong.
+        let idle = came.get() == answered.get();
+        if patience::ran_out(&error) || (error.is_timeout() && !idle) {
             gateway.refused().count(Why::TooSlow);
         } else if error.is_parse() {
             gateway.refused().count(Why::Malformed);

@@ -1,9 +1,11 @@
 //! A connection whose other side may take only so long to take what is sent: one that stopped reading would hold its
 //! place, and what was to be sent to it, for ever.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -16,11 +18,13 @@ pub(super) struct Patient {
     limit: Duration,
     /// Set while nothing is taken.
     stuck: Option<Pin<Box<Sleep>>>,
+    /// Bytes that came so far.
+    came: Rc<Cell<u64>>,
 }
 
 impl Patient {
-    pub(super) fn new(stream: TcpStream, limit: Duration) -> Patient {
-        Patient { stream, limit, stuck: None }
+    pub(super) fn new(stream: TcpStream, limit: Duration, came: Rc<Cell<u64>>) -> Patient {
+        Patient { stream, limit, stuck: None, came }
     }
 
     fn bounded<T>(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -47,7 +51,10 @@ pub(super) fn ran_out(error: &hyper::Error) -> bool {
 
 impl AsyncRead for Patient {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        self.came.set(self.came.get() + (into.filled().len() - before) as u64);
+        read
     }
 }
 
