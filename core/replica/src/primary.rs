@@ -307,6 +307,9 @@ impl Replica {
     pub(crate) fn answer_reads(&mut self, sink: &mut Sink) {
         let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
         let Role::Primary(primary) = &mut self.role else { return };
+        if primary.reads.is_empty() {
+            return;
+        }
         let confirmed = primary.confirmed_round();
         while let Some(read) = primary.reads.front()
             && read.round <= confirmed

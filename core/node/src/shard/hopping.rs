@@ -13,7 +13,7 @@ impl Shard {
         // Of one that is absent the next table says who is in its place.
         let contact = self.roster.get(&to).filter(|contact| contact.present);
         let Some(incarnation) = contact.map(|contact| contact.incarnation) else { return false };
-        let waiting = tickets.iter().filter_map(|ticket| self.lanes.waiting.get(ticket));
+        let waiting = tickets.iter().filter_map(|ticket| self.lanes.waiting.get(*ticket));
         let hops = waiting.clone().map(|waiting| waiting.hops).max().unwrap_or(0);
         let requests = waiting.map(|waiting| waiting.request.clone()).collect();
         let number = self.hops.next_number();

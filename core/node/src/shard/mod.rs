@@ -7,7 +7,7 @@
 //! |---|---|
 //! | inputs and outputs | `door.rs`, `message.rs` |
 //! | duties: which copies are here, and what they are to do | `duties.rs` |
-//! | where a request goes, and in which order | `routing.rs`, `lane.rs` |
+//! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `tickets.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
@@ -19,6 +19,7 @@ mod hops;
 mod lane;
 pub mod message;
 mod routing;
+mod tickets;
 
 use crate::config::Config;
 use crate::context::Signature;
@@ -58,12 +59,12 @@ pub struct Shard {
     sink: Sink,
     /// An empty state machine of the right kind.
     kind: Box<dyn StateMachine>,
-    /// Replicas that may have something to send.
-    dirty: BTreeSet<BucketId>,
+    /// Replicas that may have something to send. In any order, some perhaps more than once.
+    dirty: Vec<BucketId>,
     /// Copies with records on their way to the disk.
     writing: BTreeSet<BucketId>,
-    /// Lanes that may go on.
-    pump: BTreeSet<LaneKey>,
+    /// Lanes that may go on. In any order, some perhaps more than once.
+    pump: Vec<LaneKey>,
     timers: BTreeSet<(Time, BucketId)>,
     timer_of: BTreeMap<BucketId, Time>,
     lanes: Lanes,
@@ -123,9 +124,9 @@ impl Shard {
             early: BTreeMap::new(),
             sink,
             kind,
-            dirty: BTreeSet::new(),
+            dirty: Vec::new(),
             writing: BTreeSet::new(),
-            pump: BTreeSet::new(),
+            pump: Vec::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
             lanes: Lanes::default(),
@@ -197,22 +198,20 @@ impl Shard {
         self.outputs.pop_front()
     }
 
-    /// Works until there is nothing left to do, then sends what is there, once to each.
+    /// Works until there is nothing left to do, then sends what is there, once to each. Replicas are flushed when no
+    /// lane can go on, so that all that came for a bucket goes out in one message.
     fn settle(&mut self) {
         loop {
             self.carry_out();
-            if let Some(bucket) = self.dirty.pop_first() {
-                if let Some(replica) = self.replicas.get_mut(&bucket) {
-                    replica.flush(self.now, &mut self.sink);
-                    if replica.is_serving() {
-                        self.go_on(bucket);
-                    }
-                    self.note_timer(bucket);
-                    self.note_bytes(bucket);
-                }
-            } else if let Some(lane) = self.pump.pop_first() {
-                self.pump_lane(lane);
-            } else if self.sink.actions.is_empty() {
+            if !self.pump.is_empty() {
+                let lanes = sorted_once(std::mem::take(&mut self.pump));
+                lanes.iter().for_each(|lane| self.pump_lane(*lane));
+                self.pump = refilled(lanes, std::mem::take(&mut self.pump));
+            } else if !self.dirty.is_empty() {
+                let buckets = sorted_once(std::mem::take(&mut self.dirty));
+                buckets.iter().for_each(|bucket| self.flush(*bucket));
+                self.dirty = refilled(buckets, std::mem::take(&mut self.dirty));
+            } else {
                 break;
             }
         }
@@ -222,6 +221,16 @@ impl Shard {
             self.outputs.push_back(ShardOutput::Reports(reports));
         }
         self.ask_to_be_woken();
+    }
+
+    fn flush(&mut self, bucket: BucketId) {
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        replica.flush(self.now, &mut self.sink);
+        if replica.is_serving() {
+            self.go_on(bucket);
+        }
+        self.note_timer(bucket);
+        self.note_bytes(bucket);
     }
 
     fn carry_out(&mut self) {
@@ -250,8 +259,9 @@ impl Shard {
 
     /// After something happened to a replica.
     fn touch(&mut self, bucket: BucketId) {
-        self.dirty.insert(bucket);
-        if self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
+        self.dirty.push(bucket);
+        let waited_for = self.lanes.queued(self.root(HashSlot(bucket.0))) > 0;
+        if waited_for && self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
             self.go_on(bucket);
         }
     }
@@ -419,4 +429,18 @@ impl Shard {
         }
         xxh3_64_with_seed(&(self.lanes.waiting.len() as u64).to_le_bytes(), digest)
     }
+}
+
+/// In order, and each once.
+fn sorted_once<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// What has come meanwhile, in the room of what is done.
+fn refilled<T>(mut done: Vec<T>, mut fresh: Vec<T>) -> Vec<T> {
+    done.clear();
+    done.append(&mut fresh);
+    done
 }
