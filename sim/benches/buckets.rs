@@ -1,7 +1,8 @@
 //! What the bucket log costs, without any IO: `cargo bench -p atoll-sim --bench buckets [NAME]`.
 //!
 //! Shards of several nodes in one thread pass their frames to each other as they are. Times are of one core. `write`
-//! takes two numbers, how many at a time and how many in all: for counts of instructions (see docs/performance.md).
+//! takes numbers, how many at a time, how many in all, and of how many keys: for counts of instructions, of which
+//! docs/performance.md tells.
 
 use atoll_kv::{Action, Command, Ttl};
 use atoll_node::shard::Shard;
@@ -20,13 +21,15 @@ fn main() {
     let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
     if wanted("write") {
         match (number(1), number(2)) {
-            (Some(batch), Some(all)) => writes(&[(batch, all)]),
-            _ => writes(&[(1, 200_000), (16, 1_000_000), (256, 1_000_000)]),
+            (Some(batch), Some(all)) => writes(number(3).unwrap_or(KEYS), &[(batch, all)]),
+            _ => writes(KEYS, &[(1, 200_000), (16, 1_000_000), (256, 1_000_000)]),
         }
     }
     let parts: [(&str, fn()); 3] = [("usurp", usurp), ("memory", memory), ("move", move_a_large_bucket)];
     parts.iter().filter(|(name, _)| wanted(name)).for_each(|(_, part)| part());
 }
+
+const KEYS: u64 = 100_000;
 
 /// Bucket, primary, members, catching up; and whether the epoch goes on.
 type Post<'a> = (u16, u32, &'a [u32], &'a [u32], bool);
@@ -204,9 +207,8 @@ fn put(key: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 /// Puts of 100 bytes through three replicas on one core, in batches as large as the load makes them.
-fn writes(runs: &[(u64, u64)]) {
-    const KEYS: u64 = 100_000;
-    let commands: Vec<(Vec<u8>, Payload)> = (0..KEYS)
+fn writes(keys: u64, runs: &[(u64, u64)]) {
+    let commands: Vec<(Vec<u8>, Payload)> = (0..keys)
         .map(|key| {
             let key = format!("key:{key:08}").into_bytes();
             let command = put(&key, &[7; 100]).into();
@@ -224,7 +226,7 @@ fn writes(runs: &[(u64, u64)]) {
         while id < writes {
             for _ in 0..batch {
                 id += 1;
-                let (key, command) = &commands[(id % KEYS) as usize];
+                let (key, command) = &commands[(id % keys) as usize];
                 let ask = Ask::Write { usage: None, command: command.clone() };
                 let request = Request { connection: id % 64, slot: HashSlot::of(key), ask };
                 rig.shards[0].handle(rig.now, ShardInput::Request { id: RequestId(id), request });

@@ -305,11 +305,11 @@ impl Replica {
     }
 
     pub(crate) fn answer_reads(&mut self, sink: &mut Sink) {
-        let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
-        let Role::Primary(primary) = &mut self.role else { return };
-        if primary.reads.is_empty() {
+        if !matches!(&self.role, Role::Primary(primary) if !primary.reads.is_empty()) {
             return;
         }
+        let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
+        let Role::Primary(primary) = &mut self.role else { return };
         let confirmed = primary.confirmed_round();
         while let Some(read) = primary.reads.front()
             && read.round <= confirmed

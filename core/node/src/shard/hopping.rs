@@ -17,14 +17,14 @@ impl Shard {
         let hops = waiting.clone().map(|waiting| waiting.hops).max().unwrap_or(0);
         let requests = waiting.map(|waiting| waiting.request.clone()).collect();
         let number = self.hops.next_number();
-        let last = HashSlot(key.root + self.width.max(1) - 1);
+        let last = HashSlot(key.root() + self.width.max(1) - 1);
         let hop = Hop {
             number,
             shard: self.index as u16,
             floor: 0,
             version: self.version,
             hops: hops + 1,
-            root: SlotRange { first: HashSlot(key.root), last },
+            root: SlotRange { first: HashSlot(key.root()), last },
             requests,
         };
         for &ticket in &tickets {

@@ -19,14 +19,21 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Whose requests, and to which part of the key space. A lane outlives splits: halves are in the lane of the whole.
+///
+/// One number, because nothing is compared as often: from its high end the root (the first slot of the bucket as it was
+/// at first placement), the node the requests came from (nobody for callers of this node), its shard, the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LaneKey {
-    /// The first slot of the bucket as it was at first placement.
-    pub(crate) root: u16,
-    /// The node the requests came from, and its shard; nobody for callers of this node.
-    pub(crate) origin: NodeId,
-    pub(crate) shard: u16,
-    pub(crate) connection: u64,
+pub(crate) struct LaneKey(u128);
+
+impl LaneKey {
+    pub(crate) fn new(root: u16, origin: NodeId, shard: u16, connection: u64) -> LaneKey {
+        let place = u64::from(root) << 48 | u64::from(origin.0) << 16 | u64::from(shard);
+        LaneKey(u128::from(place) << 64 | u128::from(connection))
+    }
+
+    pub(crate) fn root(self) -> u16 {
+        (self.0 >> 112) as u16
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,25 +125,29 @@ impl Lanes {
     fn line_up(&mut self, key: LaneKey, ticket: Ticket) {
         let none = || Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new() };
         self.lanes.entry(key).or_insert_with(none).line_up(ticket);
-        let root = usize::from(key.root);
+        let root = usize::from(key.root());
         if root >= self.queued.len() {
             self.queued.resize(root + 1, 0);
         }
         self.queued[root] += 1;
     }
 
-    /// The ticket leaves the queue and is under way.
-    pub(crate) fn depart(&mut self, ticket: Ticket, route: Route, place: Where) {
-        let Some(waiting) = self.waiting.get_mut(ticket) else { return };
+    /// The ticket leaves the queue and is under way. Tells whether others are left in the queue.
+    pub(crate) fn depart(&mut self, ticket: Ticket, route: Route, place: Where) -> bool {
+        let Some(waiting) = self.waiting.get_mut(ticket) else { return false };
         waiting.place = place;
         let key = waiting.lane;
-        if let Some(lane) = self.lanes.get_mut(&key)
-            && lane.leave(ticket)
-        {
+        let Some(lane) = self.lanes.get_mut(&key) else { return false };
+        let left = lane.leave(ticket);
+        if left {
             lane.route = route;
             lane.under_way += 1;
-            self.count_down(key.root);
         }
+        let others = !lane.queue.is_empty();
+        if left {
+            self.count_down(key.root());
+        }
+        others
     }
 
     /// Back to its old place in the queue.
@@ -170,7 +181,7 @@ impl Lanes {
             entry.remove();
         }
         if was_queued {
-            self.count_down(key.root);
+            self.count_down(key.root());
         }
         Some((waiting, others))
     }
@@ -183,8 +194,8 @@ impl Lanes {
 
     /// Lanes of this part of the key space that have something waiting.
     pub(crate) fn waiting_lanes(&self, root: u16) -> Vec<LaneKey> {
-        let first = LaneKey { root, origin: NodeId(0), shard: 0, connection: 0 };
-        let lanes = self.lanes.range(first..).take_while(|(key, _)| key.root == root);
+        let first = LaneKey::new(root, NodeId(0), 0, 0);
+        let lanes = self.lanes.range(first..).take_while(|(key, _)| key.root() == root);
         lanes.filter(|(_, lane)| !lane.queue.is_empty()).map(|(key, _)| *key).collect()
     }
 

@@ -37,7 +37,7 @@ impl Shard {
             Caller::Hop { origin, shard, .. } => (origin, shard),
         };
         let root = self.root(request.slot);
-        let lane = LaneKey { root, origin, shard, connection: request.connection };
+        let lane = LaneKey::new(root, origin, shard, request.connection);
         let deadline = self.now + self.config.timing.request;
         let (place, tainted) = (Where::Queued, false);
         self.lanes.enqueue(Waiting { caller, request, lane, hops, place, tainted, deadline });
@@ -110,32 +110,32 @@ impl Shard {
             if blocked && !planted(Bug::LaneOvertakes) {
                 return;
             }
-            let went = match route {
+            let goes_on = match route {
                 Route::Nowhere => return,
                 Route::Here => self.give_to_replica(ticket, bucket),
                 Route::To(node) => self.hop_on(key, node),
             };
-            if !went {
+            if !goes_on {
                 return;
             }
         }
     }
 
+    /// Tells whether the lane may go on: this one was taken, and others are in the queue.
     fn give_to_replica(&mut self, ticket: Ticket, bucket: BucketId) -> bool {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
         let Some(replica) = self.replicas.get_mut(&bucket) else { return false };
         let slot = waiting.request.slot;
-        let ask = waiting.request.ask.clone();
         let waited = waiting.deadline < self.now + self.config.timing.request;
-        if planted(Bug::BacklogTwice)
-            && waited
-            && let Ask::Write { usage, command } = &ask
-        {
-            replica.write(self.now, &mut self.sink, ticket, slot, *usage, command.clone());
-        }
-        let taken = match ask {
-            Ask::Write { usage, command } => replica.write(self.now, &mut self.sink, ticket, slot, usage, command),
-            Ask::Read { query } => replica.read(&mut self.sink, ticket, query),
+        let (now, sink) = (self.now, &mut self.sink);
+        let taken = match &waiting.request.ask {
+            Ask::Write { usage, command } => {
+                if planted(Bug::BacklogTwice) && waited {
+                    replica.write(now, sink, ticket, slot, *usage, command.clone());
+                }
+                replica.write(now, sink, ticket, slot, *usage, command.clone())
+            }
+            Ask::Read { query } => replica.read(sink, ticket, query.clone()),
             Ask::Stale { query, after } => {
                 // The primary may have been replaced without knowing: it asks its members, as for any other read.
                 let applied = replica.copy().applied.offset;
@@ -143,14 +143,13 @@ impl Shard {
                     self.answer(ticket, Answer::NotApplied(Reason::TooStale));
                     return true;
                 }
-                replica.read(&mut self.sink, ticket, query)
+                replica.read(sink, ticket, query.clone())
             }
         };
         if taken {
-            self.lanes.depart(ticket, Route::Here, Where::Local);
             self.dirty.push(bucket);
         }
-        taken
+        taken && self.lanes.depart(ticket, Route::Here, Where::Local)
     }
 
     /// Passes on what this lane has for that node, all that is there at once.
