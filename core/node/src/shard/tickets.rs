@@ -102,3 +102,43 @@ impl Tickets {
         assert_eq!(self.iter().count(), self.len(), "whatever waits has a ticket");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::door::{Ask, Request, RequestId};
+    use crate::shard::lane::{Caller, LaneKey, Where};
+    use atoll_types::{HashSlot, NodeId, Payload, Time};
+
+    fn waiting(deadline: u64) -> Waiting {
+        Waiting {
+            caller: Caller::Here(RequestId(deadline)),
+            request: Request { connection: 1, slot: HashSlot(1), ask: Ask::Read { query: Payload::default() } },
+            lane: LaneKey::new(0, NodeId::NOBODY, 0, 1),
+            hops: 0,
+            place: Where::Queued,
+            tainted: false,
+            deadline: Time(deadline),
+        }
+    }
+
+    #[test]
+    fn one_that_waits_long_stays_first_and_places_are_used_again() {
+        let mut tickets = Tickets::default();
+        let long = tickets.insert(waiting(0));
+        for deadline in 1..1000 {
+            let ticket = tickets.insert(waiting(deadline));
+            assert_eq!(tickets.remove(ticket).map(|waiting| waiting.deadline), Some(Time(deadline)));
+            assert!(tickets.remove(ticket).is_none(), "a ticket counts once");
+            tickets.check();
+        }
+        assert_eq!((tickets.len(), tickets.held.len()), (1, 2));
+        assert_eq!(tickets.first().map(|(ticket, _)| ticket), Some(long));
+        let last = tickets.insert(waiting(1000));
+        assert!(tickets.after(long).map(|(ticket, _)| ticket).eq([last]));
+        assert!(tickets.remove(long).is_some());
+        tickets.check();
+        assert_eq!((tickets.first().map(|(ticket, _)| ticket), tickets.places.len()), (Some(last), 1));
+        assert!(tickets.get(long).is_none() && tickets.get(last).is_some());
+    }
+}
