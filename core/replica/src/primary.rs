@@ -472,18 +472,17 @@ impl Replica {
         let may_commit = self.duty.as_ref().is_some_and(|duty| duty.may_commit);
         let quiet = primary.serving && !primary.closed && self.log.last_offset() == self.committed;
         let expiry = self.copy.machine.due().filter(|_| quiet).unwrap_or(Time::NEVER);
-        let peers = primary.peers.iter().map(|peer| {
-            let complaint = if peer.member { after(peer.waiting_since) } else { Time::NEVER };
-            let ready = if peer.member { Time::NEVER } else { after(peer.reported) };
-            peer.retry_at.min(complaint).min(ready)
-        });
-        let own = [
-            primary.commit_at,
-            if may_commit { after(primary.disk_since) } else { Time::NEVER },
-            if settled { Time::NEVER } else { after(primary.settled_at) },
-            after(primary.divided_at),
-            expiry,
-        ];
-        peers.chain(own).min().unwrap_or(Time::NEVER)
+        let mut due = primary.commit_at.min(after(primary.divided_at)).min(expiry);
+        if may_commit {
+            due = due.min(after(primary.disk_since));
+        }
+        if !settled {
+            due = due.min(after(primary.settled_at));
+        }
+        for peer in &primary.peers {
+            let told = if peer.member { peer.waiting_since } else { peer.reported };
+            due = due.min(peer.retry_at).min(after(told));
+        }
+        due
     }
 }

@@ -5,7 +5,7 @@ use super::door::{Contact, Directive, Table};
 use super::lane::{Caller, Where};
 use crate::context::Signature;
 use atoll_replica::{Event, Replica, Ticket};
-use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot};
+use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot, Time};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -225,7 +225,7 @@ impl Shard {
         if self.sink.watched {
             self.outputs.push_back(super::ShardOutput::Event(Event::Purged { bucket }));
         }
-        self.note_timer(bucket);
+        self.note_timer(bucket, Time::NEVER);
         self.note_bytes(bucket);
         self.go_on(bucket);
     }

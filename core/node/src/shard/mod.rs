@@ -66,7 +66,8 @@ pub struct Shard {
     /// Lanes that may go on. In any order, some perhaps more than once.
     pump: Vec<LaneKey>,
     timers: BTreeSet<(Time, BucketId)>,
-    timer_of: BTreeMap<BucketId, Time>,
+    /// What `timers` has, by bucket; never where it has nothing.
+    timer_of: Vec<Time>,
     lanes: Lanes,
     hops: Hops,
     guests: BTreeMap<(NodeId, u16), Guest>,
@@ -128,7 +129,7 @@ impl Shard {
             writing: BTreeSet::new(),
             pump: Vec::new(),
             timers: BTreeSet::new(),
-            timer_of: BTreeMap::new(),
+            timer_of: Vec::new(),
             lanes: Lanes::default(),
             hops: Hops::default(),
             guests: BTreeMap::new(),
@@ -226,10 +227,11 @@ impl Shard {
     fn flush(&mut self, bucket: BucketId) {
         let Some(replica) = self.replicas.get_mut(&bucket) else { return };
         replica.flush(self.now, &mut self.sink);
-        if replica.is_serving() {
+        let (serving, due) = (replica.is_serving(), replica.due(&self.sink.settings));
+        if serving {
             self.go_on(bucket);
         }
-        self.note_timer(bucket);
+        self.note_timer(bucket, due);
         self.note_bytes(bucket);
     }
 
@@ -266,17 +268,19 @@ impl Shard {
         }
     }
 
-    fn note_timer(&mut self, bucket: BucketId) {
-        let due = self.replicas.get(&bucket).map_or(Time::NEVER, |replica| replica.due(&self.sink.settings));
-        let before = self.timer_of.get(&bucket).copied().unwrap_or(Time::NEVER);
+    fn note_timer(&mut self, bucket: BucketId, due: Time) {
+        let place = usize::from(bucket.0);
+        if place >= self.timer_of.len() {
+            self.timer_of.resize(place + 1, Time::NEVER);
+        }
+        let before = std::mem::replace(&mut self.timer_of[place], due);
         if due == before {
             return;
         }
-        self.timers.remove(&(before, bucket));
-        if due == Time::NEVER {
-            self.timer_of.remove(&bucket);
-        } else {
-            self.timer_of.insert(bucket, due);
+        if before != Time::NEVER {
+            self.timers.remove(&(before, bucket));
+        }
+        if due != Time::NEVER {
             self.timers.insert((due, bucket));
         }
     }
@@ -310,8 +314,7 @@ impl Shard {
         while let Some(&(due, bucket)) = self.timers.first()
             && due <= self.now
         {
-            self.timers.remove(&(due, bucket));
-            self.timer_of.remove(&bucket);
+            self.note_timer(bucket, Time::NEVER);
             if let Some(replica) = self.replicas.get_mut(&bucket) {
                 replica.on_wake(self.now, &mut self.sink);
                 self.carry_out();
@@ -382,10 +385,10 @@ impl Shard {
     }
 
     fn send_letters(&mut self) {
-        for (to, messages) in std::mem::take(&mut self.letters) {
+        while let Some((to, messages)) = self.letters.pop_first() {
             self.send(to, ShardMessage::Replicas(messages));
         }
-        for (origin, shard, number) in std::mem::take(&mut self.answered) {
+        while let Some((origin, shard, number)) = self.answered.pop_first() {
             self.send_answers(origin, shard, number);
         }
     }
