@@ -40,7 +40,7 @@ struct Rig {
     now: Time,
     latency: Duration,
     addresses: Vec<Address>,
-    /// When it arrives, to whom, from whom. All take the same time, so they arrive in the order in which they were sent.
+    /// When it arrives, to whom, from whom. All take the same time, so they arrive in the order of their sending.
     flying: VecDeque<(Time, usize, usize, Envelope)>,
     sent: u64,
     wakes: Vec<Time>,
