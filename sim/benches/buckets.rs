@@ -1,7 +1,8 @@
 //! What the bucket log costs, without any IO: `cargo bench -p atoll-sim --bench buckets [NAME]`.
 //!
-//! Shards of several nodes in one thread pass their frames to each other as they are. Times are of one core; for
-//! counts of instructions run one part alone under `valgrind --tool=callgrind` (see docs/performance.md).
+//! Shards of several nodes in one thread pass their frames to each other as they are. Times are of one core. `write`
+//! takes numbers, how many at a time, how many in all, and of how many keys: for counts of instructions, of which
+//! docs/performance.md tells.
 
 use atoll_kv::{Action, Command, Ttl};
 use atoll_node::shard::Shard;
@@ -11,19 +12,24 @@ use atoll_types::{
     Address, Appointment, BucketId, ClusterId, Cookie, Duty, Epoch, Generation, HashSlot, Incarnation, Level, Mark,
     Name, NodeId, Offset, Payload, Report, Slot, SlotRange, Time,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let parts: [(&str, fn()); 4] =
-        [("write", writes), ("usurp", usurp), ("memory", memory), ("move", move_a_large_bucket)];
-    for (name, part) in parts {
-        if wanted.as_deref().is_none_or(|wanted| wanted == name) {
-            part();
+    let words: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |name: &str| words.first().is_none_or(|wanted| wanted == name);
+    let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
+    if wanted("write") {
+        match (number(1), number(2)) {
+            (Some(batch), Some(all)) => writes(number(3).unwrap_or(KEYS), &[(batch, all)]),
+            _ => writes(KEYS, &[(1, 200_000), (16, 1_000_000), (256, 1_000_000)]),
         }
     }
+    let parts: [(&str, fn()); 3] = [("usurp", usurp), ("memory", memory), ("move", move_a_large_bucket)];
+    parts.iter().filter(|(name, _)| wanted(name)).for_each(|(_, part)| part());
 }
+
+const KEYS: u64 = 100_000;
 
 /// Bucket, primary, members, catching up; and whether the epoch goes on.
 type Post<'a> = (u16, u32, &'a [u32], &'a [u32], bool);
@@ -33,7 +39,9 @@ struct Rig {
     shards: Vec<Shard>,
     now: Time,
     latency: Duration,
-    flying: BTreeMap<(Time, u64), (usize, Address, Envelope)>,
+    addresses: Vec<Address>,
+    /// When it arrives, to whom, from whom. All take the same time, so they arrive in the order of their sending.
+    flying: VecDeque<(Time, usize, usize, Envelope)>,
     sent: u64,
     wakes: Vec<Time>,
     version: u64,
@@ -84,7 +92,8 @@ impl Rig {
             shards: shards.collect(),
             now,
             latency,
-            flying: BTreeMap::new(),
+            addresses: (0..nodes).map(address).collect(),
+            flying: VecDeque::new(),
             sent: 0,
             wakes: vec![Time::NEVER; nodes],
             version: 0,
@@ -137,8 +146,8 @@ impl Rig {
             match output {
                 ShardOutput::Send { to, envelope } => {
                     self.sent += 1;
-                    let place = to.0[1..].parse::<usize>().expect("addresses are numbers") - 1;
-                    self.flying.insert((self.now + self.latency, self.sent), (place, address(node), envelope));
+                    let place = self.addresses.iter().position(|known| *known == to).expect("a node of the rig");
+                    self.flying.push_back((self.now + self.latency, place, node, envelope));
                 }
                 ShardOutput::Answer { id, answer } => self.answers.push((self.now, id, answer)),
                 ShardOutput::WakeAt(time) => self.wakes[node] = time,
@@ -156,17 +165,23 @@ impl Rig {
 
     /// Delivers whatever is on its way now, and what comes of it at once.
     fn run_flying(&mut self) {
-        while let Some(((at, _), (to, from, envelope))) = self.flying.pop_first() {
-            self.now = self.now.max(at);
-            self.shards[to].handle(self.now, ShardInput::Message { from, envelope });
-            self.drain(to);
-        }
+        while self.deliver() {}
+    }
+
+    /// Delivers the next frame, if there is one.
+    fn deliver(&mut self) -> bool {
+        let Some((at, to, from, envelope)) = self.flying.pop_front() else { return false };
+        self.now = self.now.max(at);
+        let from = self.addresses[from].clone();
+        self.shards[to].handle(self.now, ShardInput::Message { from, envelope });
+        self.drain(to);
+        true
     }
 
     /// Lets the time pass until `end`: frames arrive, shards are woken.
     fn pass_until(&mut self, end: Time) {
         loop {
-            let frame = self.flying.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at);
+            let frame = self.flying.front().map_or(Time::NEVER, |(at, ..)| *at);
             let (node, wake) =
                 (0..self.wakes.len()).map(|node| (node, self.wakes[node])).min_by_key(|w| w.1).expect("one");
             let next = frame.min(wake);
@@ -176,10 +191,7 @@ impl Rig {
             }
             self.now = self.now.max(next);
             if frame <= wake {
-                if let Some((_, (to, from, envelope))) = self.flying.pop_first() {
-                    self.shards[to].handle(self.now, ShardInput::Message { from, envelope });
-                    self.drain(to);
-                }
+                self.deliver();
             } else {
                 self.wakes[node] = Time::NEVER;
                 self.shards[node].handle(self.now, ShardInput::Wake);
@@ -196,39 +208,38 @@ fn put(key: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 /// Puts of 100 bytes through three replicas on one core, in batches as large as the load makes them.
-fn writes() {
-    const KEYS: u64 = 100_000;
-    const WRITES: u64 = 1_000_000;
-    let commands: Vec<(Vec<u8>, Payload)> = (0..KEYS)
+fn writes(keys: u64, runs: &[(u64, u64)]) {
+    let commands: Vec<(Vec<u8>, Payload)> = (0..keys)
         .map(|key| {
             let key = format!("key:{key:08}").into_bytes();
             let command = put(&key, &[7; 100]).into();
             (key, command)
         })
         .collect();
-    for batch in [1, 16, 256] {
+    for &(batch, writes) in runs {
         let mut rig = Rig::new(3, Duration::ZERO);
         let width = 256;
         let all: Vec<Post<'_>> = (0..64).map(|bucket| (bucket * width, 1, &[1, 2, 3][..], &[][..], false)).collect();
         rig.appoint(width, &all);
         rig.run_flying();
         let began = Instant::now();
-        let mut id = 0;
-        let writes = if batch == 1 { WRITES / 5 } else { WRITES };
+        let (mut id, mut answered) = (0, 0);
         while id < writes {
             for _ in 0..batch {
                 id += 1;
-                let (key, command) = &commands[(id % KEYS) as usize];
+                let (key, command) = &commands[(id % keys) as usize];
                 let ask = Ask::Write { usage: None, command: command.clone() };
                 let request = Request { connection: id % 64, slot: HashSlot::of(key), ask };
                 rig.shards[0].handle(rig.now, ShardInput::Request { id: RequestId(id), request });
             }
             rig.drain(0);
             rig.run_flying();
+            assert!(rig.answers.iter().all(|(_, _, answer)| matches!(answer, Answer::Done { .. })));
+            answered += rig.answers.len() as u64;
+            rig.answers.clear();
         }
         let spent = began.elapsed();
-        assert_eq!(rig.answers.len() as u64, id, "every write is answered");
-        assert!(rig.answers.iter().all(|(_, _, answer)| matches!(answer, Answer::Done { .. })));
+        assert_eq!(answered, id, "every write is answered");
         let rate = id as f64 / spent.as_secs_f64();
         println!(
             "write   {batch:>4} at a time, 64 buckets: {:>9.0} a second, {:.0} ns each, {:.3} frames each",

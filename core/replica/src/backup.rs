@@ -8,7 +8,8 @@ use crate::event::Event;
 use crate::machine::{Replica, Role};
 use crate::message::{Ack, Body, Opened, Write};
 use crate::sink::{Outcome, Settings, Sink};
-use atoll_types::{BucketRecord, Bug, NodeId, Offset, Report, Time, planted};
+use atoll_types::{BucketEntry, BucketRecord, Bug, NodeId, Offset, Report, Time, planted};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Backup {
@@ -65,7 +66,7 @@ impl Replica {
         sink.send(backup.primary, bucket, epoch, Body::Opened(opened));
     }
 
-    pub(crate) fn on_write(&mut self, now: Time, sink: &mut Sink, from: NodeId, write: Write) {
+    pub(crate) fn on_write(&mut self, now: Time, sink: &mut Sink, from: NodeId, mut write: Write) {
         let last = self.log.last_offset();
         let Role::Backup(backup) = &mut self.role else { return };
         if backup.primary != from || write.previous.offset > Offset::MOST {
@@ -84,7 +85,8 @@ impl Replica {
             return;
         }
         let before = self.committed;
-        self.take_entries(&write);
+        let asks = write.opening || !write.entries.is_empty();
+        self.take_entries(write.previous.offset.next(), std::mem::take(&mut write.entries));
         self.order_entries(sink);
         self.learn_commit(now, sink, &write);
         let (last, safe) = (self.log.last_offset(), self.safe);
@@ -93,7 +95,6 @@ impl Replica {
         let Role::Backup(backup) = &mut self.role else { return };
         backup.round = backup.round.max(write.round);
         // What is on its way to the disk is acknowledged once it is there; a round that reads wait for, now.
-        let asks = write.opening || !write.entries.is_empty();
         backup.owes_ack |= write.confirm || (asks && (safe == last || bug));
         // Waited for since the last progress, not since the log was last quiet: under load it never is.
         let since = if self.committed > before { now } else { backup.waiting_since.unwrap_or(now) };
@@ -136,12 +137,11 @@ impl Replica {
         }
     }
 
-    fn take_entries(&mut self, write: &Write) {
-        let first = write.previous.offset.next();
-        for (offset, entry) in (first.0..).zip(&write.entries) {
+    fn take_entries(&mut self, first: Offset, entries: Vec<Arc<BucketEntry>>) {
+        for (offset, entry) in (first.0..).zip(entries) {
             if Offset(offset) == self.log.last_offset().next() {
                 self.clock = self.clock.max(entry.time);
-                self.log.append(entry.clone());
+                self.log.append(entry);
             }
         }
     }

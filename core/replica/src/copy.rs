@@ -24,16 +24,21 @@ pub struct Copy {
     pub time: Time,
     pub sessions: Sessions,
     pub machine: Box<dyn StateMachine>,
+    /// The answer to the last command. Most members have nobody to tell it to, so it gets no memory of its own.
+    answer: Vec<u8>,
 }
 
 /// What became of a write when it was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Applied {
+#[derive(Debug, PartialEq, Eq)]
+pub enum Applied<'a> {
     Done {
-        /// Where it took effect: of a duplicate, the first time.
+        mark: Mark,
+        answer: &'a [u8],
+    },
+    /// It took effect before, there, and this was the answer.
+    Duplicate {
         mark: Mark,
         answer: Payload,
-        duplicate: bool,
     },
     Refused(Refusal),
 }
@@ -49,7 +54,7 @@ struct Image {
 
 impl Copy {
     pub fn empty(range: SlotRange, base: Mark, sessions: Sessions, machine: Box<dyn StateMachine>) -> Copy {
-        Copy { range, applied: base, time: Time::ZERO, sessions, machine }
+        Copy { range, applied: base, time: Time::ZERO, sessions, machine, answer: Vec::new() }
     }
 
     pub fn at(&self) -> At {
@@ -57,7 +62,7 @@ impl Copy {
     }
 
     /// Applies the next entry. `now`, the node's own clock, must have no influence.
-    pub fn apply(&mut self, offset: Offset, entry: &BucketEntry, now: Time) -> Option<Applied> {
+    pub fn apply(&mut self, offset: Offset, entry: &BucketEntry, now: Time) -> Option<Applied<'_>> {
         assert_eq!(offset, self.applied.offset.next(), "entries are applied in order");
         self.applied = Mark { epoch: entry.epoch, offset };
         self.time = self.time.max(entry.time);
@@ -68,28 +73,21 @@ impl Copy {
         match &entry.body {
             BucketBody::Tick | BucketBody::Split => None,
             BucketBody::Write { slot, usage, command } => {
-                let Some(usage) = usage else {
-                    return Some(self.take(at, command));
-                };
-                match self.sessions.enter(self.time, *slot, usage) {
-                    Verdict::New => {
-                        let applied = self.take(at, command);
-                        if let Applied::Done { mark, answer, .. } = &applied {
-                            self.sessions.store(usage, *mark, answer.as_slice());
-                        }
-                        Some(applied)
+                if let Some(usage) = usage {
+                    match self.sessions.enter(self.time, *slot, usage) {
+                        Verdict::New => {}
+                        Verdict::Duplicate { mark, answer } => return Some(Applied::Duplicate { mark, answer }),
+                        Verdict::Refused(refusal) => return Some(Applied::Refused(refusal)),
                     }
-                    Verdict::Duplicate { mark, answer } => Some(Applied::Done { mark, answer, duplicate: true }),
-                    Verdict::Refused(refusal) => Some(Applied::Refused(refusal)),
                 }
+                self.answer.clear();
+                self.machine.apply(at, command.as_slice(), &mut self.answer);
+                if let Some(usage) = usage {
+                    self.sessions.store(usage, at.mark, &self.answer);
+                }
+                Some(Applied::Done { mark: at.mark, answer: &self.answer })
             }
         }
-    }
-
-    fn take(&mut self, at: At, command: &Payload) -> Applied {
-        let mut answer = Vec::new();
-        self.machine.apply(at, command.as_slice(), &mut answer);
-        Applied::Done { mark: at.mark, answer: answer.into(), duplicate: false }
     }
 
     pub fn read(&self, query: &Payload) -> Payload {
@@ -126,7 +124,7 @@ impl Copy {
         let mut machine = kind.empty();
         machine.install(image.machine.as_slice()).ok()?;
         let Image { range, applied, time, sessions, .. } = image;
-        (applied == snapshot.mark).then_some(Copy { range, applied, time, sessions, machine })
+        (applied == snapshot.mark).then_some(Copy { range, applied, time, sessions, machine, answer: Vec::new() })
     }
 
     /// Gives the upper half away.
@@ -138,6 +136,6 @@ impl Copy {
         }
         self.sessions = self.sessions.split(|slot: HashSlot| lower.contains(slot));
         self.range = lower;
-        Copy { range: upper, applied: self.applied, time: self.time, sessions, machine }
+        Copy { range: upper, applied: self.applied, time: self.time, sessions, machine, answer: Vec::new() }
     }
 }

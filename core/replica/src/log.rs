@@ -101,18 +101,16 @@ impl Log {
 
     /// From `first` on, as many as `most_bytes` allows, and at least one.
     pub fn from(&self, first: Offset, most_bytes: usize) -> Vec<Arc<BucketEntry>> {
-        let Some(start) = self.index(first) else { return Vec::new() };
-        let mut bytes = 0;
-        self.entries
-            .iter()
-            .skip(start)
-            .take_while(|entry| {
-                let fits = bytes == 0 || bytes + entry.bytes() <= most_bytes;
-                bytes += entry.bytes();
-                fits
-            })
-            .cloned()
-            .collect()
+        let Some(start) = self.index(first).filter(|start| *start < self.entries.len()) else { return Vec::new() };
+        let (mut bytes, mut end) = (0, start);
+        for entry in self.entries.range(start..) {
+            bytes += entry.bytes();
+            if end > start && bytes > most_bytes {
+                break;
+            }
+            end += 1;
+        }
+        self.entries.range(start..end).cloned().collect()
     }
 
     /// The base by itself, then all entries, as rows of equal epochs: enough for another to find where the logs part.

@@ -411,14 +411,18 @@ impl Replica {
     pub(crate) fn apply(&mut self, now: Time, sink: &mut Sink) {
         while self.copy.applied.offset < self.committed {
             let offset = self.copy.applied.offset.next();
-            let Some(entry) = self.log.get(offset).cloned() else { return };
             // A read that came before this was written does not see it.
             self.answer_reads(sink);
-            let applied = self.copy.apply(offset, &entry, now);
-            if entry.body == BucketBody::Split {
-                self.split_at = Some(self.copy.applied);
-            }
+            let Some(entry) = self.log.get(offset) else { return };
+            let is_split = matches!(entry.body, BucketBody::Split);
+            let applied = self.copy.apply(offset, entry, now);
+            // An answer gets memory of its own only where somebody waits for it.
+            let waited_for = self.pending.front().is_some_and(|(waiting, _)| *waiting <= offset);
+            let mut outcome = waited_for.then(|| outcome(self.bucket, applied));
             let (bucket, mark) = (self.bucket, self.copy.applied);
+            if is_split {
+                self.split_at = Some(mark);
+            }
             if sink.watched {
                 let digest = self.copy.digest();
                 sink.event(|| Event::Applied { bucket, mark, digest });
@@ -427,8 +431,10 @@ impl Replica {
                 && waiting <= offset
             {
                 self.pending.pop_front();
-                if waiting == offset {
-                    sink.answer(ticket, outcome(bucket, applied.clone()));
+                if waiting == offset
+                    && let Some(outcome) = outcome.take()
+                {
+                    sink.answer(ticket, outcome);
                 }
             }
         }
@@ -576,10 +582,14 @@ impl Replica {
     }
 }
 
-fn outcome(bucket: BucketId, applied: Option<Applied>) -> Outcome {
+fn outcome(bucket: BucketId, applied: Option<Applied<'_>>) -> Outcome {
+    let position = |mark: Mark| Position { bucket, mark };
     match applied {
-        Some(Applied::Done { mark, answer, duplicate }) => {
-            Outcome::Done { position: Position { bucket, mark }, payload: answer, duplicate }
+        Some(Applied::Done { mark, answer }) => {
+            Outcome::Done { position: position(mark), payload: answer.into(), duplicate: false }
+        }
+        Some(Applied::Duplicate { mark, answer }) => {
+            Outcome::Done { position: position(mark), payload: answer, duplicate: true }
         }
         Some(Applied::Refused(refusal)) => Outcome::Refused(refusal),
         None => Outcome::Moved, // No caller waits for an entry that nobody asked for.

@@ -305,6 +305,9 @@ impl Replica {
     }
 
     pub(crate) fn answer_reads(&mut self, sink: &mut Sink) {
+        if !matches!(&self.role, Role::Primary(primary) if !primary.reads.is_empty()) {
+            return;
+        }
         let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
         let Role::Primary(primary) = &mut self.role else { return };
         let confirmed = primary.confirmed_round();
@@ -469,18 +472,17 @@ impl Replica {
         let may_commit = self.duty.as_ref().is_some_and(|duty| duty.may_commit);
         let quiet = primary.serving && !primary.closed && self.log.last_offset() == self.committed;
         let expiry = self.copy.machine.due().filter(|_| quiet).unwrap_or(Time::NEVER);
-        let peers = primary.peers.iter().map(|peer| {
-            let complaint = if peer.member { after(peer.waiting_since) } else { Time::NEVER };
-            let ready = if peer.member { Time::NEVER } else { after(peer.reported) };
-            peer.retry_at.min(complaint).min(ready)
-        });
-        let own = [
-            primary.commit_at,
-            if may_commit { after(primary.disk_since) } else { Time::NEVER },
-            if settled { Time::NEVER } else { after(primary.settled_at) },
-            after(primary.divided_at),
-            expiry,
-        ];
-        peers.chain(own).min().unwrap_or(Time::NEVER)
+        let mut due = primary.commit_at.min(after(primary.divided_at)).min(expiry);
+        if may_commit {
+            due = due.min(after(primary.disk_since));
+        }
+        if !settled {
+            due = due.min(after(primary.settled_at));
+        }
+        for peer in &primary.peers {
+            let told = if peer.member { peer.waiting_since } else { peer.reported };
+            due = due.min(peer.retry_at).min(after(told));
+        }
+        due
     }
 }

@@ -83,8 +83,8 @@ impl Replica {
     fn catch_up_to_commit(&mut self) {
         while self.copy.applied.offset < self.committed {
             let offset = self.copy.applied.offset.next();
-            let Some(entry) = self.log.get(offset).cloned() else { break };
-            self.copy.apply(offset, &entry, Time::ZERO);
+            let Some(entry) = self.log.get(offset) else { break };
+            self.copy.apply(offset, entry, Time::ZERO);
         }
         self.log = Log::new(self.copy.applied);
     }

@@ -5,7 +5,7 @@ use super::door::{Contact, Directive, Table};
 use super::lane::{Caller, Where};
 use crate::context::Signature;
 use atoll_replica::{Event, Replica, Ticket};
-use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot};
+use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot, Time};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -32,7 +32,7 @@ impl Shard {
     fn begin_life(&mut self) {
         for (&bucket, replica) in &mut self.replicas {
             replica.begin_life(&mut self.sink);
-            self.dirty.insert(bucket);
+            self.dirty.push(bucket);
         }
         self.carry_out();
         let lost = self.hops.abandon();
@@ -52,7 +52,7 @@ impl Shard {
         self.signature = None;
         self.width = 0;
         self.fences.clear();
-        let waiting: Vec<Ticket> = self.lanes.waiting.keys().copied().collect();
+        let waiting: Vec<Ticket> = self.lanes.waiting.iter().map(|(ticket, _)| ticket).collect();
         waiting.into_iter().for_each(|ticket| self.give_up(ticket, super::door::Reason::NoTable));
     }
 
@@ -79,13 +79,13 @@ impl Shard {
         self.guests.retain(|(node, _), _| !gone(*node));
         let of_gone = |caller: &Caller| matches!(caller, Caller::Hop { origin, .. } if gone(*origin));
         let queued = self.lanes.waiting.iter().filter(|(_, waiting)| of_gone(&waiting.caller));
-        let tickets: Vec<(Ticket, Where)> = queued.map(|(&ticket, waiting)| (ticket, waiting.place)).collect();
+        let tickets: Vec<(Ticket, Where)> = queued.map(|(ticket, waiting)| (ticket, waiting.place)).collect();
         for (ticket, place) in tickets {
             if let Where::Hopped(number) = place {
                 self.hops.forget(number, ticket);
             }
-            if let Some(waiting) = self.lanes.finish(ticket) {
-                self.pump.insert(waiting.lane);
+            if let Some((waiting, true)) = self.lanes.finish(ticket) {
+                self.pump.push(waiting.lane);
             }
         }
     }
@@ -226,13 +226,18 @@ impl Shard {
         if self.sink.watched {
             self.outputs.push_back(super::ShardOutput::Event(Event::Purged { bucket }));
         }
-        self.note_timer(bucket);
+        self.note_timer(bucket, Time::NEVER);
         self.note_bytes(bucket);
         self.go_on(bucket);
     }
 
     /// The bucket that this slot is in, and who serves it.
     pub(super) fn duty_of(&self, slot: HashSlot) -> Option<(BucketId, &Duty)> {
+        // Most buckets are as they were placed first. Only halves have to be searched for.
+        let whole = BucketId(self.root(slot));
+        if let Some(duty) = self.table.get(&whole).filter(|duty| duty.range.contains(slot)) {
+            return Some((whole, duty));
+        }
         let (bucket, duty) = self.table.range(..=BucketId(slot.0)).next_back()?;
         duty.range.contains(slot).then_some((*bucket, duty))
     }

@@ -13,18 +13,18 @@ impl Shard {
         // Of one that is absent the next table says who is in its place.
         let contact = self.roster.get(&to).filter(|contact| contact.present);
         let Some(incarnation) = contact.map(|contact| contact.incarnation) else { return false };
-        let waiting = tickets.iter().filter_map(|ticket| self.lanes.waiting.get(ticket));
+        let waiting = tickets.iter().filter_map(|ticket| self.lanes.waiting.get(*ticket));
         let hops = waiting.clone().map(|waiting| waiting.hops).max().unwrap_or(0);
         let requests = waiting.map(|waiting| waiting.request.clone()).collect();
         let number = self.hops.next_number();
-        let last = HashSlot(key.root + self.width.max(1) - 1);
+        let last = HashSlot(key.root() + self.width.max(1) - 1);
         let hop = Hop {
             number,
             shard: self.index as u16,
             floor: 0,
             version: self.version,
             hops: hops + 1,
-            root: SlotRange { first: HashSlot(key.root), last },
+            root: SlotRange { first: HashSlot(key.root()), last },
             requests,
         };
         for &ticket in &tickets {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | inputs and outputs | `door.rs`, `message.rs` |
 //! | duties: which copies are here, and what they are to do | `duties.rs` |
-//! | where a request goes, and in which order | `routing.rs`, `lane.rs` |
+//! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `tickets.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
@@ -19,6 +19,7 @@ mod hops;
 mod lane;
 pub mod message;
 mod routing;
+mod tickets;
 
 use crate::config::Config;
 use crate::context::Signature;
@@ -58,14 +59,15 @@ pub struct Shard {
     sink: Sink,
     /// An empty state machine of the right kind.
     kind: Box<dyn StateMachine>,
-    /// Replicas that may have something to send.
-    dirty: BTreeSet<BucketId>,
+    /// Replicas that may have something to send. In any order, some perhaps more than once.
+    dirty: Vec<BucketId>,
     /// Copies with records on their way to the disk.
     writing: BTreeSet<BucketId>,
-    /// Lanes that may go on.
-    pump: BTreeSet<LaneKey>,
+    /// Lanes that may go on. In any order, some perhaps more than once.
+    pump: Vec<LaneKey>,
     timers: BTreeSet<(Time, BucketId)>,
-    timer_of: BTreeMap<BucketId, Time>,
+    /// What `timers` has, by bucket; never where it has nothing.
+    timer_of: Vec<Time>,
     lanes: Lanes,
     /// Reads of a position that is not reached yet, by the bucket whose log they wait for.
     parked: BTreeMap<BucketId, Vec<Ticket>>,
@@ -125,11 +127,11 @@ impl Shard {
             early: BTreeMap::new(),
             sink,
             kind,
-            dirty: BTreeSet::new(),
+            dirty: Vec::new(),
             writing: BTreeSet::new(),
-            pump: BTreeSet::new(),
+            pump: Vec::new(),
             timers: BTreeSet::new(),
-            timer_of: BTreeMap::new(),
+            timer_of: Vec::new(),
             lanes: Lanes::default(),
             parked: BTreeMap::new(),
             hops: Hops::default(),
@@ -200,23 +202,20 @@ impl Shard {
         self.outputs.pop_front()
     }
 
-    /// Works until there is nothing left to do, then sends what is there, once to each.
+    /// Works until there is nothing left to do, then sends what is there, once to each. Replicas are flushed when no
+    /// lane can go on, so that all that came for a bucket goes out in one message.
     fn settle(&mut self) {
         loop {
             self.carry_out();
-            if let Some(bucket) = self.dirty.pop_first() {
-                if let Some(replica) = self.replicas.get_mut(&bucket) {
-                    replica.flush(self.now, &mut self.sink);
-                    if replica.is_serving() {
-                        self.go_on(bucket);
-                    }
-                    self.unpark(bucket);
-                    self.note_timer(bucket);
-                    self.note_bytes(bucket);
-                }
-            } else if let Some(lane) = self.pump.pop_first() {
-                self.pump_lane(lane);
-            } else if self.sink.actions.is_empty() {
+            if !self.pump.is_empty() {
+                let lanes = sorted_once(std::mem::take(&mut self.pump));
+                lanes.iter().for_each(|lane| self.pump_lane(*lane));
+                self.pump = refilled(lanes, std::mem::take(&mut self.pump));
+            } else if !self.dirty.is_empty() {
+                let buckets = sorted_once(std::mem::take(&mut self.dirty));
+                buckets.iter().for_each(|bucket| self.flush(*bucket));
+                self.dirty = refilled(buckets, std::mem::take(&mut self.dirty));
+            } else {
                 break;
             }
         }
@@ -226,6 +225,18 @@ impl Shard {
             self.outputs.push_back(ShardOutput::Reports(reports));
         }
         self.ask_to_be_woken();
+    }
+
+    fn flush(&mut self, bucket: BucketId) {
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        replica.flush(self.now, &mut self.sink);
+        let (serving, due) = (replica.is_serving(), replica.due(&self.sink.settings));
+        if serving {
+            self.go_on(bucket);
+        }
+        self.unpark(bucket);
+        self.note_timer(bucket, due);
+        self.note_bytes(bucket);
     }
 
     fn carry_out(&mut self) {
@@ -254,23 +265,26 @@ impl Shard {
 
     /// After something happened to a replica.
     fn touch(&mut self, bucket: BucketId) {
-        self.dirty.insert(bucket);
-        if self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
+        self.dirty.push(bucket);
+        let waited_for = self.lanes.queued(self.root(HashSlot(bucket.0))) > 0;
+        if waited_for && self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
             self.go_on(bucket);
         }
     }
 
-    fn note_timer(&mut self, bucket: BucketId) {
-        let due = self.replicas.get(&bucket).map_or(Time::NEVER, |replica| replica.due(&self.sink.settings));
-        let before = self.timer_of.get(&bucket).copied().unwrap_or(Time::NEVER);
+    fn note_timer(&mut self, bucket: BucketId, due: Time) {
+        let place = usize::from(bucket.0);
+        if place >= self.timer_of.len() {
+            self.timer_of.resize(place + 1, Time::NEVER);
+        }
+        let before = std::mem::replace(&mut self.timer_of[place], due);
         if due == before {
             return;
         }
-        self.timers.remove(&(before, bucket));
-        if due == Time::NEVER {
-            self.timer_of.remove(&bucket);
-        } else {
-            self.timer_of.insert(bucket, due);
+        if before != Time::NEVER {
+            self.timers.remove(&(before, bucket));
+        }
+        if due != Time::NEVER {
             self.timers.insert((due, bucket));
         }
     }
@@ -304,8 +318,7 @@ impl Shard {
         while let Some(&(due, bucket)) = self.timers.first()
             && due <= self.now
         {
-            self.timers.remove(&(due, bucket));
-            self.timer_of.remove(&bucket);
+            self.note_timer(bucket, Time::NEVER);
             if let Some(replica) = self.replicas.get_mut(&bucket) {
                 replica.on_wake(self.now, &mut self.sink);
                 self.carry_out();
@@ -376,10 +389,10 @@ impl Shard {
     }
 
     fn send_letters(&mut self) {
-        for (to, messages) in std::mem::take(&mut self.letters) {
+        while let Some((to, messages)) = self.letters.pop_first() {
             self.send(to, ShardMessage::Replicas(messages));
         }
-        for (origin, shard, number) in std::mem::take(&mut self.answered) {
+        while let Some((origin, shard, number)) = self.answered.pop_first() {
             self.send_answers(origin, shard, number);
         }
     }
@@ -423,4 +436,18 @@ impl Shard {
         }
         xxh3_64_with_seed(&(self.lanes.waiting.len() as u64).to_le_bytes(), digest)
     }
+}
+
+/// In order, and each once.
+fn sorted_once<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// What has come meanwhile, in the room of what is done.
+fn refilled<T>(mut done: Vec<T>, mut fresh: Vec<T>) -> Vec<T> {
+    done.clear();
+    done.append(&mut fresh);
+    done
 }

@@ -37,11 +37,11 @@ impl Shard {
             Caller::Hop { origin, shard, .. } => (origin, shard),
         };
         let root = self.root(request.slot);
-        let lane = LaneKey { root, origin, shard, connection: request.connection };
+        let lane = LaneKey::new(root, origin, shard, request.connection);
         let deadline = self.now + self.config.timing.request;
         let (place, tainted) = (Where::Queued, false);
         self.lanes.enqueue(Waiting { caller, request, lane, hops, place, tainted, deadline });
-        self.pump.insert(lane);
+        self.pump.push(lane);
     }
 
     fn may_enter(&self, request: &Request) -> Result<(), Reason> {
@@ -77,80 +77,79 @@ impl Shard {
         })
     }
 
-    fn route(&self, duty: &Duty, replica: Option<&Replica>) -> Route {
+    fn route(&self, bucket: BucketId, duty: &Duty) -> Route {
         let primary = duty.appointment.primary;
         if primary.is_nobody() || duty.lost {
             Route::Nowhere
         } else if primary != self.me() {
             Route::To(primary)
-        } else if replica.is_some_and(Replica::is_serving) {
+        } else if self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
             Route::Here
         } else {
             Route::Nowhere
         }
     }
 
-    fn route_of(&self, ticket: Ticket) -> Route {
-        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return Route::Nowhere };
-        let Some((bucket, duty)) = self.duty_of(waiting.request.slot) else { return Route::Nowhere };
-        self.route(duty, self.replicas.get(&bucket))
+    /// Where it goes now, and which bucket it is for.
+    fn route_of(&self, ticket: Ticket) -> (Route, BucketId) {
+        let nowhere = (Route::Nowhere, BucketId::default());
+        let Some(waiting) = self.lanes.waiting.get(ticket) else { return nowhere };
+        let Some((bucket, duty)) = self.duty_of(waiting.request.slot) else { return nowhere };
+        (self.route(bucket, duty), bucket)
     }
 
     /// Sends on what waits in this lane, in order, as far as it can go now.
     pub(super) fn pump_lane(&mut self, key: LaneKey) {
         loop {
             let Some(lane) = self.lanes.lanes.get(&key) else { return };
-            let Some(&ticket) = lane.queue.first() else { return };
-            let route = self.route_of(ticket);
+            let Some(&ticket) = lane.queue.front() else { return };
+            let (route, bucket) = self.route_of(ticket);
             // What went another way comes back first: it must not be overtaken. Of hops one is under way at a time,
             // since two may overtake each other.
             let blocked = lane.under_way > 0 && (lane.route != route || route != Route::Here);
             if blocked && !planted(Bug::LaneOvertakes) {
                 return;
             }
-            let went = match route {
+            let goes_on = match route {
                 Route::Nowhere => return,
-                Route::Here => self.give_to_replica(ticket),
+                Route::Here => self.give_to_replica(ticket, bucket),
                 Route::To(node) => self.hop_on(key, node),
             };
-            if !went {
+            if !goes_on {
                 return;
             }
         }
     }
 
-    fn give_to_replica(&mut self, ticket: Ticket) -> bool {
-        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return false };
-        let Some((bucket, _)) = self.duty_of(waiting.request.slot) else { return false };
+    /// Tells whether the lane may go on: this one was taken, and others are in the queue.
+    fn give_to_replica(&mut self, ticket: Ticket, bucket: BucketId) -> bool {
+        let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
         let Some(replica) = self.replicas.get_mut(&bucket) else { return false };
         let slot = waiting.request.slot;
-        let ask = waiting.request.ask.clone();
         let waited = waiting.deadline < self.now + self.config.timing.request;
-        if planted(Bug::BacklogTwice)
-            && waited
-            && let Ask::Write { usage, command } = &ask
-        {
-            replica.write(self.now, &mut self.sink, ticket, slot, *usage, command.clone());
-        }
-        let taken = match ask {
-            Ask::Write { usage, command } => replica.write(self.now, &mut self.sink, ticket, slot, usage, command),
-            Ask::Read { query } => replica.read(&mut self.sink, ticket, query),
+        let (now, sink) = (self.now, &mut self.sink);
+        let taken = match &waiting.request.ask {
+            Ask::Write { usage, command } => {
+                if planted(Bug::BacklogTwice) && waited {
+                    replica.write(now, sink, ticket, slot, *usage, command.clone());
+                }
+                replica.write(now, sink, ticket, slot, *usage, command.clone())
+            }
+            Ask::Read { query } => replica.read(sink, ticket, query.clone()),
             Ask::Stale { query, after } => {
                 // The primary may have been replaced without knowing: it asks its members, as for any other read.
                 let applied = replica.copy().applied.offset;
                 if after.is_some_and(|after| applied < after.mark.offset) {
                     self.parked.entry(bucket).or_default().push(ticket);
-                    self.lanes.depart(ticket, Route::Here, Where::Local);
-                    return true;
+                    return self.lanes.depart(ticket, Route::Here, Where::Local);
                 }
-                replica.read(&mut self.sink, ticket, query)
+                replica.read(sink, ticket, query.clone())
             }
         };
         if taken {
-            self.lanes.depart(ticket, Route::Here, Where::Local);
-            self.dirty.insert(bucket);
+            self.dirty.push(bucket);
         }
-        taken
+        taken && self.lanes.depart(ticket, Route::Here, Where::Local)
     }
 
     /// The log of this bucket may have reached what reads wait for; or it is no longer for this node to say.
@@ -159,20 +158,18 @@ impl Shard {
         let mut still = Vec::new();
         for ticket in tickets {
             // Whoever waited too long was told so.
-            let Some(waiting) = self.lanes.waiting.get(&ticket) else { continue };
+            let Some(waiting) = self.lanes.waiting.get(ticket) else { continue };
             let Ask::Stale { query, after } = &waiting.request.ask else { continue };
-            let (query, here) = (query.clone(), self.route_of(ticket) == Route::Here);
-            let slot = waiting.request.slot;
-            let mine = self.duty_of(slot).is_some_and(|(now, _)| now == bucket);
+            let (query, here) = (query.clone(), self.route_of(ticket) == (Route::Here, bucket));
             let offset = after.map_or(Offset::default(), |after| after.mark.offset);
-            let Some(replica) = self.replicas.get_mut(&bucket).filter(|_| here && mine) else {
+            let Some(replica) = self.replicas.get_mut(&bucket).filter(|_| here) else {
                 self.back(ticket, false);
                 continue;
             };
             if replica.copy().applied.offset < offset && !planted(Bug::WaitingReadEarly) {
                 still.push(ticket);
             } else if replica.read(&mut self.sink, ticket, query) {
-                self.dirty.insert(bucket);
+                self.dirty.push(bucket);
             } else {
                 self.back(ticket, false);
             }
@@ -196,8 +193,8 @@ impl Shard {
         let mut exhausted = Vec::new();
         let mut bytes = 0;
         for &ticket in lane.queue.iter().take(HOP_REQUESTS_MOST) {
-            let Some(waiting) = self.lanes.waiting.get(&ticket) else { break };
-            if self.route_of(ticket) != Route::To(node) || bytes > self.config.limits.frame_bytes {
+            let Some(waiting) = self.lanes.waiting.get(ticket) else { break };
+            if self.route_of(ticket).0 != Route::To(node) || bytes > self.config.limits.frame_bytes {
                 break;
             }
             if waiting.hops >= HOPS_MOST {
@@ -238,7 +235,7 @@ impl Shard {
         let reason = match refusal {
             Refusal::AnswerGone { mark } => {
                 // It was applied; what it answered then was too long to be kept.
-                let slot = self.lanes.waiting.get(&ticket).map(|waiting| waiting.request.slot);
+                let slot = self.lanes.waiting.get(ticket).map(|waiting| waiting.request.slot);
                 let bucket = slot.and_then(|slot| self.duty_of(slot)).map(|(bucket, _)| bucket).unwrap_or_default();
                 let position = Position { bucket, mark };
                 return Answer::Done { payload: Payload::default(), position, duplicate: true };
@@ -253,7 +250,7 @@ impl Shard {
 
     /// Sent on, and nobody can say what became of it. Repeated only where that does no harm.
     pub(super) fn on_fate_unknown(&mut self, ticket: Ticket) {
-        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return };
+        let Some(waiting) = self.lanes.waiting.get(ticket) else { return };
         let repeatable = match &waiting.request.ask {
             Ask::Write { usage, .. } => usage.is_some() || planted(Bug::UnknownRepeated),
             Ask::Read { .. } | Ask::Stale { .. } => true,
@@ -267,15 +264,15 @@ impl Shard {
             return self.answer(ticket, Answer::NotApplied(Reason::Paused));
         }
         if let Some(lane) = self.lanes.go_back(ticket, tainted) {
-            self.pump.insert(lane);
+            self.pump.push(lane);
         }
     }
 
     /// A read that comes back while a later request of its lane stays under way: asked again it would see what was
     /// written after it.
     fn was_overtaken(&self, ticket: Ticket) -> bool {
-        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return false };
-        let mut later = self.lanes.waiting.range(Ticket(ticket.0 + 1)..);
+        let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
+        let mut later = self.lanes.waiting.after(ticket);
         let overtaken = later.any(|(_, other)| {
             let is_write = matches!(other.request.ask, Ask::Write { .. });
             other.lane == waiting.lane && other.place != Where::Queued && is_write
@@ -285,7 +282,7 @@ impl Shard {
 
     /// It waited too long, or there is no sense in waiting.
     pub(super) fn give_up(&mut self, ticket: Ticket, reason: Reason) {
-        let Some(waiting) = self.lanes.waiting.get(&ticket) else { return };
+        let Some(waiting) = self.lanes.waiting.get(ticket) else { return };
         let is_write = matches!(waiting.request.ask, Ask::Write { .. });
         let sent = waiting.tainted || waiting.place != Where::Queued;
         let answer = if is_write && sent { Answer::Unknown } else { Answer::NotApplied(reason) };
@@ -294,14 +291,14 @@ impl Shard {
 
     pub(super) fn expire(&mut self) {
         while let Some(ticket) = self.lanes.overdue(self.now) {
-            let waiting = self.lanes.waiting.get(&ticket);
+            let waiting = self.lanes.waiting.get(ticket);
             let named = waiting.is_some_and(|waiting| matches!(waiting.request.ask, Ask::Stale { after: Some(_), .. }));
             self.give_up(ticket, if named { Reason::TooStale } else { Reason::Paused });
         }
     }
 
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
-        let Some(waiting) = self.lanes.finish(ticket) else { return };
+        let Some((waiting, others)) = self.lanes.finish(ticket) else { return };
         let answer = match answer {
             // Not here; an earlier sending may have been, where nobody could say.
             Answer::NotApplied(_) if waiting.tainted => Answer::Unknown,
@@ -310,7 +307,9 @@ impl Shard {
         if let Where::Hopped(number) = waiting.place {
             self.hops.forget(number, ticket);
         }
-        self.pump.insert(waiting.lane);
+        if others {
+            self.pump.push(waiting.lane);
+        }
         self.tell(waiting.caller, answer);
     }
 
