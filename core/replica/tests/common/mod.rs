@@ -4,8 +4,8 @@
 
 use atoll_replica::{Action, Event, Message, Outcome, Replica, Settings, Sink, Ticket};
 use atoll_types::{
-    Appointment, At, BucketId, BucketRecord, Duty, Epoch, HashSlot, JournalSeq, Malformed, Mark, NodeId, Payload, Report, SessionUse,
-    Slot, SlotRange, StateMachine, Time,
+    Appointment, At, BucketId, BucketRecord, Duty, Epoch, HashSlot, JournalSeq, Malformed, Mark, NodeId, Payload,
+    Report, SessionUse, Slot, SlotRange, StateMachine, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
