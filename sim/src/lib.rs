@@ -18,6 +18,8 @@
 //! | `healing.rs` | what must be true in the end |
 //! | `check/` | the rules, one file each |
 //! | `trace.rs` | the digest of a run and its last events |
+//! | `quiet.rs` | a panic of the core, as a violation |
+//! | `scenario.rs`, `scenario/` | transcripts: what happens to a cluster, line by line |
 //! | `large.rs` | clusters of hundreds of nodes, for counting messages |
 //!
 //! Not here: the bugs that prove the checkers (`atoll_types::bugs`), the command line (`shell/cli`).

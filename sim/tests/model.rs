@@ -1,4 +1,4 @@
-//! An exhaustive check of a small model of the bucket protocol (DESIGN.md section 4, rules 1 to 6, and section 5).
+//! An exhaustive check of a small model of the bucket protocol (`docs/protocol/bucket.md`; the moves: `moves.md`).
 //!
 //! Four nodes, one bucket, two writes, a handful of edicts: every order in which the cluster log grows, the nodes apply
 //! it, and messages arrive, once, often, late or never. The model shares no code with the real thing. It is small

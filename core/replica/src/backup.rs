@@ -130,9 +130,14 @@ impl Replica {
             self.cut.push(ticket);
         }
         self.cut.sort_unstable();
+        if std::mem::take(&mut self.blank) {
+            // Of an empty bucket there is nothing more to get: a restart must not take this copy for one that lacks it.
+            let (range, width, base) = (self.copy.range, sink.width, self.log.base());
+            let seq = sink.persist(BucketRecord::Began { bucket, range, width, base, blank: false });
+            self.shut(seq);
+        }
         if let Role::Backup(backup) = &mut self.role {
             (backup.open, backup.incoming) = (true, None);
-            self.blank = false;
             backup.waiting_since = backup.waiting_since.map(|_| now);
         }
     }

@@ -30,6 +30,7 @@ pub(crate) enum Ask {
     Increment(i64),
     Append(String),
     Delete,
+    Exchange(String),
     Get,
 }
 
@@ -66,6 +67,7 @@ impl Ask {
                 (Some(text), Saw::Length(length))
             }
             Ask::Delete => (None, Saw::Existed(value.is_some())),
+            Ask::Exchange(new) => (Some(new.clone()), Saw::Value(value.clone())),
             Ask::Get => (value.clone(), Saw::Value(value.clone())),
         }
     }
@@ -76,7 +78,8 @@ pub(crate) fn asks(act: &Act) -> Vec<(&str, Ask)> {
     match act {
         // A value that goes by itself is not for a search that knows no time.
         Act::Get { key } if key.starts_with('f') => Vec::new(),
-        Act::Put { ttl: Some(_), .. } | Act::Scan { .. } | Act::Publish { .. } | Act::Fetch { .. } => Vec::new(),
+        Act::Put { ttl: Some(_), .. } | Act::Expire { .. } => Vec::new(),
+        Act::Scan { .. } | Act::Publish { .. } | Act::Trim { .. } | Act::Fetch { .. } => Vec::new(),
         Act::Put { key, value, ttl: None } => vec![(key, Ask::Put(value.clone()))],
         Act::Swap { key, seen, value } => {
             let seen = seen.as_ref().map(|(_, seen)| seen.clone());
@@ -85,6 +88,7 @@ pub(crate) fn asks(act: &Act) -> Vec<(&str, Ask)> {
         Act::Increment { key, by } => vec![(key, Ask::Increment(*by))],
         Act::Append { key, value } => vec![(key, Ask::Append(value.clone()))],
         Act::Delete { key, .. } => vec![(key, Ask::Delete)],
+        Act::Exchange { key, value } => vec![(key, Ask::Exchange(value.clone()))],
         Act::Both { keys, value } => keys.iter().map(|key| (key.as_str(), Ask::Put(value.clone()))).collect(),
         Act::Get { key } => vec![(key, Ask::Get)],
     }
@@ -101,7 +105,8 @@ fn saw(act: &Act, answer: &Answer<'_>) -> Option<Vec<Saw>> {
                 (Act::Swap { .. }, _) => Saw::Swapped(true),
                 (_, Did::Number(number)) => Saw::Number(number),
                 (_, Did::Length(length)) => Saw::Length(length),
-                (_, Did::Nothing | Did::Old(_)) => Saw::Existed(outcome.existed),
+                (_, Did::Old(old)) => Saw::Value(old.map(text)),
+                (_, Did::Nothing) => Saw::Existed(outcome.existed),
             };
             Some(outcomes.iter().map(of).collect())
         }

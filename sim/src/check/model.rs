@@ -22,11 +22,25 @@ struct Message {
     payload: Vec<u8>,
 }
 
+/// All messages that a stream ever had, and which is the oldest that is kept, since which offset.
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    messages: Vec<Message>,
+    trims: Vec<(Offset, u64)>,
+}
+
+impl Flow {
+    fn oldest(&self, at: Offset) -> u64 {
+        let trims = self.trims.partition_point(|(since, _)| *since <= at);
+        trims.checked_sub(1).and_then(|last| self.trims.get(last)).map_or(1, |(_, oldest)| *oldest)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     /// What each key has been since which offset. An absent key is None.
     cells: BTreeMap<Vec<u8>, Vec<(Offset, Option<Cell>)>>,
-    streams: BTreeMap<Vec<u8>, Vec<Message>>,
+    streams: BTreeMap<Vec<u8>, Flow>,
 }
 
 impl Model {
@@ -44,19 +58,13 @@ impl Model {
         match command.split_first()? {
             (&KV, command) => {
                 let command = atoll_kv::Command::decode(command)?;
-                self.apply_kv(at, time, &command)?.encode(&mut bytes);
+                self.apply_kv(at, time, &command, &mut bytes)?;
             }
             (&STREAM, command) => {
                 let command = atoll_stream::Command::decode(command)?;
                 let mut outcomes = Vec::new();
                 for operation in &command.operations {
-                    let atoll_stream::Action::Append { id: atoll_stream::Id::Auto, payload } = &operation.action else {
-                        return None;
-                    };
-                    let messages = self.streams.entry(operation.stream.to_vec()).or_default();
-                    messages.push(Message { at, time, payload: payload.to_vec() });
-                    let offset = StreamOffset(messages.len() as u64);
-                    outcomes.push(atoll_stream::Outcome::Appended { offset, time });
+                    outcomes.push(self.apply_stream(at, time, operation)?);
                 }
                 atoll_stream::Answer::Done(outcomes).encode(&mut bytes);
             }
@@ -65,8 +73,47 @@ impl Model {
         Some(bytes)
     }
 
-    fn apply_kv<'a>(&mut self, at: Offset, time: Time, command: &atoll_kv::Command<'a>) -> Option<Answer<'a>> {
+    fn apply_stream(
+        &mut self,
+        at: Offset,
+        time: Time,
+        operation: &atoll_stream::Operation<'_>,
+    ) -> Option<atoll_stream::Outcome> {
+        match &operation.action {
+            atoll_stream::Action::Append { id: atoll_stream::Id::Auto, payload } => {
+                let flow = self.streams.entry(operation.stream.to_vec()).or_default();
+                flow.messages.push(Message { at, time, payload: payload.to_vec() });
+                let offset = StreamOffset(flow.messages.len() as u64);
+                Some(atoll_stream::Outcome::Appended { offset, time })
+            }
+            atoll_stream::Action::Trim { by: atoll_stream::Trim::Count(most) } => {
+                let Some(flow) = self.streams.get_mut(operation.stream) else {
+                    return Some(atoll_stream::Outcome::Removed { existed: false, count: 0 });
+                };
+                let oldest = flow.oldest(at);
+                let kept = flow.messages.len() as u64 + 1 - oldest;
+                let count = kept.saturating_sub(*most);
+                flow.trims.push((at, oldest + count));
+                Some(atoll_stream::Outcome::Removed { existed: true, count })
+            }
+            atoll_stream::Action::Append { .. }
+            | atoll_stream::Action::Trim { .. }
+            | atoll_stream::Action::Delete
+            | atoll_stream::Action::DeleteEntries { .. }
+            | atoll_stream::Action::Configure { .. } => None,
+        }
+    }
+
+    fn apply_kv(
+        &mut self,
+        at: Offset,
+        time: Time,
+        command: &atoll_kv::Command<'_>,
+        answer: &mut Vec<u8>,
+    ) -> Option<()> {
         let mut outcomes = Vec::new();
+        // What was there before, where that is told.
+        let mut olds: Vec<Option<Option<Vec<u8>>>> = Vec::new();
         let mut changes: Vec<(&[u8], Option<Cell>)> = Vec::new();
         for (number, operation) in (0..).zip(&command.operations) {
             let before = match changes.iter().rev().find(|(key, _)| *key == operation.key) {
@@ -81,13 +128,19 @@ impl Model {
                 Condition::Version(wanted) => version == Some(wanted),
             };
             if !holds {
-                return Some(Answer::Failed { operation: number, why: Failure::Condition { version } });
+                Answer::Failed { operation: number, why: Failure::Condition { version } }.encode(answer);
+                return Some(());
             }
             let existed = before.is_some();
             let kept = before.as_ref().and_then(|cell| cell.expires);
+            olds.push(match operation.action {
+                Action::GetAndPut { .. } => Some(before.as_ref().map(|cell| cell.value.clone())),
+                Action::Check | Action::Put { .. } | Action::Delete | Action::Increment { .. } => None,
+                Action::Append { .. } | Action::Expire { .. } | Action::Get | Action::GetAndDelete => None,
+            });
             let (after, result) = match operation.action {
                 Action::Check => (before, Did::Nothing),
-                Action::Put { value, ttl } => {
+                Action::Put { value, ttl } | Action::GetAndPut { value, ttl } => {
                     let expires = match ttl {
                         Ttl::Never => None,
                         Ttl::After(span) => Some(time + span),
@@ -109,7 +162,16 @@ impl Model {
                     let length = value.len() as u64;
                     (Some(Cell { version: at, expires: kept, value }), Did::Length(length))
                 }
-                Action::Get | Action::Expire { .. } | Action::GetAndPut { .. } | Action::GetAndDelete => return None,
+                Action::Expire { ttl } => {
+                    let expires = match ttl {
+                        Ttl::Never => None,
+                        Ttl::After(span) => Some(time + span),
+                        Ttl::Keep | Ttl::At(_) => return None,
+                    };
+                    let stays = expires.is_none_or(|expires| expires > time);
+                    (before.filter(|_| stays).map(|cell| Cell { expires, ..cell }), Did::Nothing)
+                }
+                Action::Get | Action::GetAndDelete => return None,
             };
             outcomes.push(Outcome { existed, version: after.as_ref().map(|cell| cell.version), detail: result });
             changes.push((operation.key, after));
@@ -117,7 +179,13 @@ impl Model {
         for (key, cell) in changes {
             self.cells.entry(key.to_vec()).or_default().push((at, cell));
         }
-        Some(Answer::Done(outcomes))
+        for (outcome, old) in outcomes.iter_mut().zip(&olds) {
+            if let Some(old) = old {
+                outcome.detail = Did::Old(old.as_deref());
+            }
+        }
+        Answer::Done(outcomes).encode(answer);
+        Some(())
     }
 
     /// The answer to a query, from the state at this offset and log time; None where `act` asks nothing.
@@ -152,21 +220,25 @@ impl Model {
             | Act::Increment { .. }
             | Act::Append { .. }
             | Act::Delete { .. }
+            | Act::Exchange { .. }
+            | Act::Expire { .. }
             | Act::Both { .. }
-            | Act::Publish { .. } => return None,
+            | Act::Publish { .. }
+            | Act::Trim { .. } => return None,
         }
         Some(bytes)
     }
 
     fn fetch(&self, at: Offset, stream: &[u8], from: Option<u64>) -> atoll_stream::Answer<'_> {
-        let all = self.streams.get(stream).map_or(&[][..], Vec::as_slice);
+        let all = self.streams.get(stream).map_or(&[][..], |flow| flow.messages.as_slice());
         let there = &all[..all.partition_point(|message| message.at <= at)];
         if there.is_empty() {
             return atoll_stream::Answer::Absent;
         }
-        let from = from.unwrap_or(1);
-        if from < 1 {
-            return atoll_stream::Answer::Reset { oldest: StreamOffset::FIRST };
+        let oldest = self.streams.get(stream).map_or(1, |flow| flow.oldest(at));
+        let from = from.unwrap_or(oldest);
+        if from < oldest {
+            return atoll_stream::Answer::Reset { oldest: StreamOffset(oldest) };
         }
         let places = (1..).zip(there).skip(from as usize - 1);
         let messages: Vec<atoll_stream::Message<'_>> = places

@@ -39,6 +39,17 @@ pub(crate) enum Act {
         key: String,
         number: usize,
     },
+    /// Puts the value and gives the one that was there.
+    Exchange {
+        key: String,
+        value: String,
+    },
+    /// The key goes after so long, or stays for ever.
+    Expire {
+        key: String,
+        after: Option<Duration>,
+        number: usize,
+    },
     /// Two keys of one slot at once.
     Both {
         keys: [String; 2],
@@ -47,6 +58,12 @@ pub(crate) enum Act {
     Publish {
         stream: String,
         message: String,
+    },
+    /// Forgets all messages of the stream but the newest.
+    Trim {
+        stream: String,
+        keep: u64,
+        number: usize,
     },
     Get {
         key: String,
@@ -70,9 +87,12 @@ impl Act {
             | Act::Increment { key, .. }
             | Act::Append { key, .. }
             | Act::Delete { key, .. }
+            | Act::Exchange { key, .. }
+            | Act::Expire { key, .. }
             | Act::Get { key }
             | Act::Both { keys: [key, _], .. }
             | Act::Publish { stream: key, .. }
+            | Act::Trim { stream: key, .. }
             | Act::Fetch { stream: key, .. } => HashSlot::of(key.as_bytes()),
             Act::Scan { slot, .. } => *slot,
         }
@@ -85,8 +105,11 @@ impl Act {
             | Act::Increment { .. }
             | Act::Append { .. }
             | Act::Delete { .. }
+            | Act::Exchange { .. }
+            | Act::Expire { .. }
             | Act::Both { .. }
-            | Act::Publish { .. } => true,
+            | Act::Publish { .. }
+            | Act::Trim { .. } => true,
             Act::Get { .. } | Act::Scan { .. } | Act::Fetch { .. } => false,
         }
     }
@@ -108,10 +131,19 @@ impl Act {
                 kv(vec![Operation::new(key.as_bytes(), Action::Append { value: value.as_bytes() })])
             }
             Act::Delete { key, number } => {
-                // A key of the same slot that never is: the check does nothing and names the write.
-                let tag = format!("{number}.{}", &key[key.find('{').unwrap_or(0)..]);
+                let tag = named(*number, key);
                 let check = Operation::new(tag.as_bytes(), Action::Check);
                 kv(vec![Operation::new(key.as_bytes(), Action::Delete), check])
+            }
+            Act::Exchange { key, value } => {
+                let put = Action::GetAndPut { value: value.as_bytes(), ttl: Ttl::Never };
+                kv(vec![Operation::new(key.as_bytes(), put)])
+            }
+            Act::Expire { key, after, number } => {
+                let tag = named(*number, key);
+                let check = Operation::new(tag.as_bytes(), Action::Check);
+                let ttl = after.map_or(Ttl::Never, Ttl::After);
+                kv(vec![Operation::new(key.as_bytes(), Action::Expire { ttl }), check])
             }
             Act::Both { keys, value } => {
                 let put = |key| Operation::new(key, Action::Put { value: value.as_bytes(), ttl: Ttl::Never });
@@ -121,6 +153,17 @@ impl Act {
                 let append = atoll_stream::Action::Append { id: Default::default(), payload: message.as_bytes() };
                 let mut bytes = vec![STREAM];
                 atoll_stream::Command::one(stream.as_bytes(), append).encode(&mut bytes);
+                bytes.into()
+            }
+            Act::Trim { stream, keep, number } => {
+                let tag = named(*number, stream);
+                let trim = |stream, count| {
+                    let by = atoll_stream::Trim::Count(count);
+                    atoll_stream::Operation { stream, action: atoll_stream::Action::Trim { by } }
+                };
+                let operations = vec![trim(stream.as_bytes(), *keep), trim(tag.as_bytes(), 0)];
+                let mut bytes = vec![STREAM];
+                atoll_stream::Command { operations }.encode(&mut bytes);
                 bytes.into()
             }
             Act::Get { key } => kv_query(&atoll_kv::Query::Get { key: key.as_bytes() }),
@@ -136,6 +179,11 @@ impl Act {
             }
         }
     }
+}
+
+/// A key of the same slot that never is: what is asked of it does nothing, and tells this write from all others.
+fn named(number: usize, key: &str) -> String {
+    format!("{number}.{}", &key[key.find('{').unwrap_or(0)..])
 }
 
 fn kv(operations: Vec<Operation<'_>>) -> Payload {

@@ -5,8 +5,8 @@
 //! | `r`, `s` | a value that is put, swapped and deleted; never the same twice |
 //! | `c` | a number that is counted up |
 //! | `a` | a text that is appended to |
-//! | `f` | a value that goes by itself |
-//! | `m` | a stream |
+//! | `f` | a value that goes by itself, sooner or later than it was first said |
+//! | `m` | a stream that is trimmed now and then |
 
 use super::act::Act;
 use atoll_types::{HashSlot, Offset, Rng};
@@ -36,7 +36,7 @@ pub(crate) fn key(family: &str, age: u32, tag: &str) -> String {
 pub(crate) fn act(rng: &mut Rng, tag: &str, number: usize, seen: &Seen, name: impl Fn(&str) -> String) -> Act {
     let value = format!("v{number}");
     let register = name(if rng.one_in(3) { "s" } else { "r" });
-    match rng.below(20) {
+    match rng.below(23) {
         0..=2 => Act::Put { key: register, value, ttl: None },
         3..=5 => match seen.get(&register) {
             Some(seen) => Act::Swap { key: register, seen: seen.clone(), value },
@@ -55,6 +55,20 @@ pub(crate) fn act(rng: &mut Rng, tag: &str, number: usize, seen: &Seen, name: im
             Act::Scan { prefix, slot: HashSlot::of(tag.as_bytes()) }
         }
         18 => Act::Publish { stream: name("m"), message: value },
+        19 => Act::Exchange { key: register, value },
+        20 => {
+            // Some go at once, some stay.
+            let after = match rng.below(8) {
+                0 => Some(Duration::ZERO),
+                1 => None,
+                _later => Some(Duration::from_millis(20 + rng.below(4_000))),
+            };
+            Act::Expire { key: name("f"), after, number }
+        }
+        21 => match rng.below(4) {
+            0 => Act::Trim { stream: name("m"), keep: rng.below(6), number },
+            _more => Act::Publish { stream: name("m"), message: value },
+        },
         _fetch => Act::Fetch { stream: name("m"), from: rng.one_in(2).then(|| rng.below(20)) },
     }
 }

@@ -15,6 +15,9 @@ pub(super) fn again(act: &Act, number: u64) -> Act {
         | Act::Increment { .. }
         | Act::Append { .. }
         | Act::Delete { .. }
+        | Act::Exchange { .. }
+        | Act::Expire { .. }
+        | Act::Trim { .. }
         | Act::Both { .. }
         | Act::Get { .. }
         | Act::Scan { .. }

@@ -24,7 +24,7 @@ pub struct Hop {
     pub floor: u64,
     /// The sender's table: older ones wait.
     pub version: Slot,
-    /// How often these were passed on before.
+    /// How often these were passed on, this time included; the most of any of them.
     pub hops: u8,
     /// The bucket at first placement that all of these belong to: which shard they are for.
     pub root: SlotRange,

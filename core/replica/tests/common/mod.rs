@@ -4,8 +4,8 @@
 
 use atoll_replica::{Action, Event, Message, Outcome, Replica, Settings, Sink, Ticket};
 use atoll_types::{
-    Appointment, At, BucketId, Duty, Epoch, HashSlot, JournalSeq, Malformed, Mark, NodeId, Payload, Report, SessionUse,
-    Slot, SlotRange, StateMachine, Time,
+    Appointment, At, BucketId, BucketRecord, Duty, Epoch, HashSlot, JournalSeq, Malformed, Mark, NodeId, Payload,
+    Report, SessionUse, Slot, SlotRange, StateMachine, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub(crate) struct Side {
     pub(crate) replica: Replica,
     pub(crate) sink: Sink,
     pub(crate) unsafe_through: JournalSeq,
+    /// What was ordered to be written.
+    pub(crate) records: Vec<BucketRecord>,
 }
 
 /// Copies by node, and what is on its way between them.
@@ -103,7 +105,7 @@ impl Trio {
             sink.watched = true;
             let machine = Box::new(Tally::default());
             let replica = Replica::empty(BUCKET, SlotRange::ALL, Mark::default(), Duration::from_secs(60), machine);
-            (NodeId(node), Side { replica, sink, unsafe_through: JournalSeq(0) })
+            (NodeId(node), Side { replica, sink, unsafe_through: JournalSeq(0), records: Vec::new() })
         };
         Trio {
             sides: (1..=nodes).map(side).collect(),
@@ -171,7 +173,10 @@ impl Trio {
         while let Some(action) = side.sink.actions.pop_front() {
             match action {
                 Action::Send { to, message } => self.flying.push_back((node, to, message)),
-                Action::Persist { seq, .. } => side.unsafe_through = seq,
+                Action::Persist { seq, record } => {
+                    side.unsafe_through = seq;
+                    side.records.push(record);
+                }
                 Action::Answer { ticket, outcome } => self.answers.push((ticket, outcome)),
                 Action::Report(report) => self.reports.push((node, report)),
                 Action::Event(event) => self.events.push((node, event)),
