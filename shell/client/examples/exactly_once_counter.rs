@@ -9,7 +9,7 @@ const TASKS: i64 = 16;
 const EACH: i64 = 50;
 
 /// Returns what the counter says, and what it should.
-pub async fn run(addresses: Vec<String>) -> Result<(i64, i64), Error> {
+pub(crate) async fn run(addresses: Vec<String>) -> Result<(i64, i64), Error> {
     let client = Client::connect(addresses).await?;
     let before = client.incr("visits", 0).await?;
     let mut tasks = JoinSet::new();

@@ -5,7 +5,7 @@
 use atoll_client::{Client, Error, Put};
 use std::time::Duration;
 
-pub async fn run(addresses: Vec<String>) -> Result<(), Error> {
+pub(crate) async fn run(addresses: Vec<String>) -> Result<(), Error> {
     let client = Client::connect(addresses).await?;
 
     let written = client.put("fruit:apple", "red").await?;

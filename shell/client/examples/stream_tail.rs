@@ -7,7 +7,7 @@ use atoll_client::{Client, Error, From, Tailed};
 const COUNT: usize = 20;
 
 /// Returns what was read.
-pub async fn run(addresses: Vec<String>) -> Result<Vec<String>, Error> {
+pub(crate) async fn run(addresses: Vec<String>) -> Result<Vec<String>, Error> {
     let client = Client::connect(addresses).await?;
     let first = client.publish("news", "let us begin").await?;
     let publisher = client.clone();

@@ -3,7 +3,7 @@
 mod common;
 
 use atoll_client::{Client, Error, From, Tailed};
-use common::{addresses, healthy, kill, kill_all, start};
+use common::{addresses, kill, kill_all, start, steady};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ const EACH_AFTER: usize = 40;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn increments_count_once_while_a_node_dies() {
     let mut servers = start(3);
-    healthy(&servers).await;
+    steady(&servers).await;
     let client = Client::connect(addresses(&servers)).await.expect("a node");
     let acknowledged: Arc<Vec<AtomicI64>> = Arc::new((0..COUNTERS).map(|_| AtomicI64::new(0)).collect());
     let total =
@@ -54,7 +54,7 @@ async fn increments_count_once_while_a_node_dies() {
 async fn a_tail_sees_every_message_once_and_in_order_while_a_node_dies() {
     const MESSAGES: u64 = 400;
     let mut servers = start(3);
-    healthy(&servers).await;
+    steady(&servers).await;
     let client = Client::connect(addresses(&servers)).await.expect("a node");
     let mut tails = JoinSet::new();
     // Streams in several buckets, so that the node that dies serves some of them.

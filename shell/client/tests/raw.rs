@@ -104,7 +104,7 @@ fn numbered(series: u64) -> Option<Numbers> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_is_told_so_and_disturbs_nobody() {
-    let servers = start(1);
+    let servers = start(3);
     healthy(&servers).await;
     let server = &servers[0];
     let client = Client::connect([server.resp.to_string()]).await.expect("a node");
@@ -164,7 +164,7 @@ async fn nonsense_is_told_so_and_disturbs_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_goes_to_no_slot_but_its_own() {
-    let servers = start(1);
+    let servers = start(3);
     healthy(&servers).await;
     let (mut raw, _) = Raw::greet(&servers[0], Wanted::default()).await;
     let command = put(b"foo");
@@ -211,7 +211,7 @@ async fn sessions_are_taken_up_again_and_old_ones_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_counts_with_eight_bits_in_one_slot() {
-    let servers = start(1);
+    let servers = start(3);
     healthy(&servers).await;
     let slot = HashSlot::of(b"device");
     let wanted = Wanted { session: None, counter: Counter::Wrapping { bits: 8, slot }, window: 200 };
@@ -236,7 +236,7 @@ async fn a_device_counts_with_eight_bits_in_one_slot() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_requests_than_may_be_under_way_are_all_answered() {
-    let servers = start(1);
+    let servers = start(3);
     healthy(&servers).await;
     let (mut raw, _) = Raw::greet(&servers[0], Wanted::default()).await;
     let command = put(b"foo");
@@ -267,7 +267,7 @@ async fn more_requests_than_may_be_under_way_are_all_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_too_slow_or_silent_is_let_go() {
-    let servers = start_with(1, |mut settings| {
+    let servers = start_with(3, |mut settings| {
         settings.slow = Duration::from_millis(100);
         settings
     });

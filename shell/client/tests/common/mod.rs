@@ -36,6 +36,16 @@ pub async fn healthy(servers: &[Server]) {
     until("healthy", || servers.iter().all(|server| server.gateway.board().status().healthy)).await;
 }
 
+/// Healthy, and as many voters as nodes: so that any one node may die.
+pub async fn steady(servers: &[Server]) {
+    healthy(servers).await;
+    let voters = |server: &Server| {
+        let government = &server.gateway.board().status().government;
+        government.majority.len() + government.minority.len()
+    };
+    until("as many voters as nodes", || servers.iter().all(|server| voters(server) == servers.len())).await;
+}
+
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
