@@ -1,7 +1,8 @@
 //! Rules about the crates: which may depend on which, and that all of them have the same lints.
 //!
 //! ```text
-//! atoll (cli) ──▶ sim ──▶ wire ──▶ node ──▶ paxos, cluster, distributor, replica, kv, stream ──▶ types
+//! atoll (cli) ──▶ client ──▶ server, sim ──▶ wire ──▶ node ──▶ paxos, cluster, distributor, replica, kv, stream,
+//!                                                               protocol ──▶ types
 //! ```
 //!
 //! A crate may use any crate of a lower layer, never one of its own layer or above.
@@ -12,10 +13,20 @@ use super::source::numbered;
 /// From the lowest up. The crates of one layer are siblings, and do not know each other.
 const LAYERS: &[&[&str]] = &[
     &["atoll-types"],
-    &["atoll-paxos", "atoll-cluster", "atoll-distributor", "atoll-replica", "atoll-kv", "atoll-stream"],
+    &[
+        "atoll-paxos",
+        "atoll-cluster",
+        "atoll-distributor",
+        "atoll-replica",
+        "atoll-kv",
+        "atoll-stream",
+        "atoll-protocol",
+    ],
     &["atoll-node"],
     &["atoll-wire"],
-    &["atoll-sim"],
+    &["atoll-sim", "atoll-server"],
+    // Uses the server in its tests only.
+    &["atoll-client"],
     &["atoll"],
 ];
 
