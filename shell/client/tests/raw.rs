@@ -77,18 +77,16 @@ impl Raw {
 
     async fn refused(&mut self) -> Reason {
         let body = self.frame().await.expect("an answer");
-        match Answer::decode(&body).expect("an answer").outcome {
-            Outcome::NotApplied { reason, .. } => reason,
-            other => panic!("{other:?}"),
-        }
+        let outcome = Answer::decode(&body).expect("an answer").outcome;
+        let Outcome::NotApplied { reason, .. } = outcome else { panic!("{outcome:?}") };
+        reason
     }
 
     async fn is_duplicate(&mut self) -> bool {
         let body = self.frame().await.expect("an answer");
-        match Answer::decode(&body).expect("an answer").outcome {
-            Outcome::Done { duplicate, .. } => duplicate,
-            other => panic!("{other:?}"),
-        }
+        let outcome = Answer::decode(&body).expect("an answer").outcome;
+        let Outcome::Done { duplicate, .. } = outcome else { panic!("{outcome:?}") };
+        duplicate
     }
 }
 

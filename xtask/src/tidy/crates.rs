@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_crate_has_a_layer_and_the_lints() {
-        assert!(complaints("shell/server/Cargo.toml", "atoll-server", "")[0].1.contains("no layer"));
+        assert!(complaints("shell/server/Cargo.toml", "atoll-newcomer", "")[0].1.contains("no layer"));
         let bare = Manifest::parse("xtask/Cargo.toml", "[package]\nname = \"xtask\"\n");
         assert_eq!(check(&[bare]).len(), 1);
         let short = Manifest::parse("xtask/Cargo.toml", "lints.workspace = true\n[package]\nname = \"xtask\"\n");
