@@ -86,6 +86,7 @@ impl Watch {
                 (Some(_), Some(news)) => {
                     // At or after the change, from any member that has it.
                     let Some(done) = self.client.read_after(self.slot, Some(news.at), &self.get()).await? else {
+                        sleep(PAUSE).await;
                         continue;
                     };
                     return self.tell(&done, news.missed);

@@ -56,6 +56,7 @@ pub(super) fn command(bytes: &[u8], named: Option<HashSlot>, value_most: usize) 
                     | atoll_kv::Action::GetAndPut { value, .. }
                     | atoll_kv::Action::Append { value } => value.len(),
                     atoll_kv::Action::Check
+                    | atoll_kv::Action::Get
                     | atoll_kv::Action::Delete
                     | atoll_kv::Action::Increment { .. }
                     | atoll_kv::Action::Expire { .. }
