@@ -3,12 +3,14 @@
 use crate::Outcome;
 use crate::serve::{in_a_runtime, wait_for_the_end};
 use anyhow::{Context, bail};
-use atoll_server::{Server, Settings};
+use atoll_server::{Server, Settings, Timing};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Longer than this no cluster on one machine takes to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody is far away: founders ask each other briskly.
+const RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -69,6 +71,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             bootstrap: names.clone(),
             data_dir: arguments.data_dir.clone(),
             buckets: arguments.buckets,
+            timing: Timing { retry: RETRY, ..Timing::default() },
             ..Settings::default()
         };
         servers.push(Server::start(settings)?);
@@ -111,13 +114,13 @@ fn problems(servers: &[Server]) -> String {
 fn banner(servers: &[Server], took: Duration) -> String {
     let first = &servers[0];
     let (http, resp) = (first.http, first.resp);
-    let nodes = servers.len();
+    let nodes = if servers.len() == 1 { "one node".to_owned() } else { format!("{} nodes", servers.len()) };
     let names: Vec<String> = servers
         .iter()
         .map(|server| format!("  {:<4} http {}   resp {}", server.gateway.settings().name, server.http, server.resp))
         .collect();
     format!(
-        "Atoll serves: {nodes} nodes, {} buckets, in memory, ready after {} ms. Ctrl-C ends it.\n\n{}\n\n  \
+        "Atoll serves: {nodes}, {} buckets, in memory, ready after {} ms. Ctrl-C ends it.\n\n{}\n\n  \
          dashboard  http://{http}/\n\nTry:\n  \
          curl -X PUT http://{http}/v1/kv/greeting -d hello\n  \
          redis-cli -p {} get greeting\n  \

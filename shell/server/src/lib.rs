@@ -47,6 +47,7 @@ mod shard;
 pub mod status;
 mod switch;
 
+pub use atoll_node::Timing;
 pub use clock::Clock;
 pub use cluster::Ordered;
 pub use gateway::Gateway;

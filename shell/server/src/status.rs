@@ -6,7 +6,7 @@
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
 use atoll_cluster::{Member, Standing};
-use atoll_distributor::{Bucket, Distributor};
+use atoll_distributor::{Alarm, Bucket, Distributor};
 use atoll_node::{Counters, View};
 use atoll_types::{Name, NodeId};
 use serde::{Deserialize, Serialize};
@@ -213,7 +213,10 @@ impl Snapshot {
             minority: names.all(&state.government.minority),
             learners: names.all(&state.government.learners),
         };
-        let alarms: Vec<String> = distributor.alarms().iter().map(ToString::to_string).collect();
+        // One that was founded alone has as many copies as nodes, and lacks nothing.
+        let lone = |alarm: &Alarm| state.alone && matches!(alarm, Alarm::Short { .. });
+        let alarms = distributor.alarms().into_iter().filter(|alarm| !lone(alarm)).map(|alarm| alarm.to_string());
+        let alarms: Vec<String> = alarms.collect();
         let wanted = if state.alone { distributor.wanted() } else { distributor.copies() };
         let buckets: Vec<BucketStatus> =
             distributor.buckets().values().map(|bucket| bucket_status(bucket, distributor, wanted, &names)).collect();
@@ -244,6 +247,14 @@ fn problems(view: &View<'_>, nodes: &[NodeStatus], buckets: &[BucketStatus], tab
     if view.leader.is_none() {
         problems.push("no leader is known: the cluster decides nothing for now".to_owned());
     }
+    if let Some((_, government)) = view.government {
+        // Until they are seated, the loss of one node may be the loss of the majority.
+        let voters = government.majority.len() + government.minority.len();
+        let wanted = voters_wanted(nodes.iter().filter(|node| node.state == "present").count());
+        if voters < wanted {
+            problems.push(format!("only {voters} of {wanted} voters are seated"));
+        }
+    }
     if buckets.is_empty() {
         problems.push("no buckets are placed yet".to_owned());
     }
@@ -261,6 +272,15 @@ fn problems(view: &View<'_>, nodes: &[NodeStatus], buckets: &[BucketStatus], tab
         }
     }
     problems
+}
+
+/// Voters go 1, 3, 5 as healthy nodes come.
+fn voters_wanted(present: usize) -> usize {
+    match present {
+        0..=2 => 1,
+        3..=4 => 3,
+        _ => 5,
+    }
 }
 
 fn nodes(members: &BTreeMap<NodeId, Member>, distributor: &Distributor) -> Vec<NodeStatus> {

@@ -46,7 +46,9 @@ fn buckets_split_under_load() {
 
 fn rolling_restart(nodes: usize) {
     let mut cluster = Cluster::start(3);
-    (3..nodes).for_each(|_| drop(cluster.add()));
+    for _ in 3..nodes {
+        cluster.add();
+    }
     cluster.wait_until_healthy();
     let load = Load::start("rolling", cluster.http());
     for node in 0..nodes {

@@ -7,31 +7,31 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Longer than this nothing takes, on a machine with much else to do.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-pub struct Node {
-    pub name: String,
-    pub peer: SocketAddr,
-    pub http: SocketAddr,
-    pub resp: SocketAddr,
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) peer: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) resp: SocketAddr,
     /// Where the others are told to reach it.
-    pub advertised: SocketAddr,
-    pub process: Option<Child>,
+    pub(crate) advertised: SocketAddr,
+    pub(crate) process: Option<Child>,
 }
 
-pub struct Cluster {
-    pub nodes: Vec<Node>,
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
     founders: usize,
     more: Vec<String>,
 }
 
-pub fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 impl Cluster {
     /// So many founders, healthy.
-    pub fn start(founders: usize) -> Cluster {
+    pub(crate) fn start(founders: usize) -> Cluster {
         let mut cluster = Cluster::prepare(founders, &[]);
         cluster.start_all();
         cluster.wait_until_healthy();
@@ -39,7 +39,7 @@ impl Cluster {
     }
 
     /// Places for them, and nothing running yet.
-    pub fn prepare(founders: usize, more: &[&str]) -> Cluster {
+    pub(crate) fn prepare(founders: usize, more: &[&str]) -> Cluster {
         let more = more.iter().map(|&flag| flag.to_owned()).collect();
         let mut cluster = Cluster { nodes: Vec::new(), founders, more };
         (0..founders).for_each(|_| cluster.add_place());
@@ -53,19 +53,19 @@ impl Cluster {
         self.nodes.push(Node { name, peer, http, resp, advertised: peer, process: None });
     }
 
-    pub fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.start_node(node));
     }
 
     /// One more, that arrives.
-    pub fn add(&mut self) -> usize {
+    pub(crate) fn add(&mut self) -> usize {
         self.add_place();
         let node = self.nodes.len() - 1;
         self.start_node(node);
         node
     }
 
-    pub fn start_node(&mut self, node: usize) {
+    pub(crate) fn start_node(&mut self, node: usize) {
         let join: Vec<String> = self.nodes.iter().map(|node| node.advertised.to_string()).collect();
         let founders: Vec<&str> = self.nodes[..self.founders].iter().map(|node| node.name.as_str()).collect();
         let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
@@ -88,44 +88,44 @@ impl Cluster {
     }
 
     /// kill -9
-    pub fn kill(&mut self, node: usize) {
+    pub(crate) fn kill(&mut self, node: usize) {
         let mut process = self.nodes[node].process.take().expect("it runs");
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
     /// SIGTERM, and waits for the end.
-    pub fn stop(&mut self, node: usize) {
+    pub(crate) fn stop(&mut self, node: usize) {
         self.signal(node, "-TERM");
         let mut process = self.nodes[node].process.take().expect("it runs");
         wait("stopped", || process.try_wait().unwrap().is_some());
     }
 
-    pub fn freeze(&self, node: usize) {
+    pub(crate) fn freeze(&self, node: usize) {
         self.signal(node, "-STOP");
     }
 
-    pub fn thaw(&self, node: usize) {
+    pub(crate) fn thaw(&self, node: usize) {
         self.signal(node, "-CONT");
     }
 
     /// Where clients may go: also to nodes that are not there.
-    pub fn http(&self) -> Vec<SocketAddr> {
+    pub(crate) fn http(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|node| node.http).collect()
     }
 
-    pub fn running(&self) -> Vec<usize> {
+    pub(crate) fn running(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|&node| self.nodes[node].process.is_some()).collect()
     }
 
     /// The state as this node shows it.
-    pub fn status(&self, node: usize) -> Option<serde_json::Value> {
+    pub(crate) fn status(&self, node: usize) -> Option<serde_json::Value> {
         let reply = http::get(self.nodes[node].http, "/v1/cluster").ok()?;
         (reply.status == 200).then(|| reply.json())
     }
 
     /// Every running node says so, and lists as many present nodes as there run.
-    pub fn is_healthy(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         let running = self.running();
         running.iter().all(|&node| {
             let Some(status) = self.status(node) else { return false };
@@ -133,7 +133,7 @@ impl Cluster {
         })
     }
 
-    pub fn wait_until_healthy(&self) {
+    pub(crate) fn wait_until_healthy(&self) {
         let healthy = || self.is_healthy();
         if !holds_in_time(healthy) {
             let states: Vec<String> =
@@ -142,16 +142,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until every running node but these sees exactly these names as present.
-    pub fn wait_until_present(&self, names: &[&str]) {
-        let seen = || {
-            let nodes = self.running().into_iter().filter(|&node| names.contains(&self.nodes[node].name.as_str()));
-            nodes.into_iter().all(|node| self.status(node).is_some_and(|status| present(&status) == names))
-        };
-        wait(&format!("{names:?} present"), seen);
-    }
-
-    pub fn leader(&self) -> usize {
+    pub(crate) fn leader(&self) -> usize {
         let mut found = None;
         wait("a leader", || {
             let status = self.running().into_iter().find_map(|node| self.status(node));
@@ -163,7 +154,7 @@ impl Cluster {
     }
 
     /// Posts an order to the first node that runs.
-    pub fn order(&self, method: &str, path: &str) {
+    pub(crate) fn order(&self, method: &str, path: &str) {
         let node = self.running()[0];
         let reply = http::send(self.nodes[node].http, method, path, &[], &[]).unwrap();
         assert_eq!(reply.status, 202, "{path}: {}", reply.text());
@@ -187,7 +178,7 @@ impl Drop for Cluster {
     }
 }
 
-pub fn holds_in_time(mut holds: impl FnMut() -> bool) -> bool {
+pub(crate) fn holds_in_time(mut holds: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < LONG {
         if holds() {
@@ -198,6 +189,6 @@ pub fn holds_in_time(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
-pub fn wait(what: &str, holds: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, holds: impl FnMut() -> bool) {
     assert!(holds_in_time(holds), "never {what}");
 }

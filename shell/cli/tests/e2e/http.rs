@@ -5,23 +5,28 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-pub fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, String)], body: &[u8]) -> io::Result<Reply> {
+pub(crate) fn send(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, String)],
+    body: &[u8],
+) -> io::Result<Reply> {
     let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(1))?;
     // Longer than a node lets anybody wait.
     stream.set_read_timeout(Some(Duration::from_secs(8)))?;
@@ -45,9 +50,9 @@ pub fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, String)]
     if length.is_some_and(|length: usize| length != body.len()) {
         return Err(broken());
     }
-    Ok(Reply { status, head, body })
+    Ok(Reply { status, body })
 }
 
-pub fn get(to: SocketAddr, path: &str) -> io::Result<Reply> {
+pub(crate) fn get(to: SocketAddr, path: &str) -> io::Result<Reply> {
     send(to, "GET", path, &[], &[])
 }

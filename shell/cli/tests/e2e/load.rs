@@ -1,9 +1,9 @@
 //! Writers and readers, and what must hold of what they saw.
 //!
-//! Each writer has a key of its own and writes 1, 2, 3 … to it, and the same numbers as messages to a stream of its own,
-//! with a session and series: whatever is unknown is sent again, to any node. So the value of a key only goes up, and a
-//! reader that saw less than was acknowledged before it asked, or more than was begun before it was answered, has seen
-//! something that no order of the operations explains. A message that stands twice in its stream counted twice.
+//! Each writer has a key of its own and writes 1, 2, 3 … to it, and the same numbers as messages to a stream of its
+//! own, with a session and series: whatever is unknown is sent again, to any node. So the value of a key only goes up,
+//! and a reader that saw less than was acknowledged before it asked, or more than was begun before it was answered, has
+//! seen something that no order of the operations explains. A message that stands twice in its stream counted twice.
 
 use crate::http::{self, Reply};
 use std::net::SocketAddr;
@@ -34,20 +34,20 @@ struct Shared {
     complaints: Mutex<Vec<String>>,
 }
 
-pub struct Load {
+pub(crate) struct Load {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// What came of it.
-pub struct Ended {
-    pub writes: u64,
-    pub longest_gap: Duration,
+pub(crate) struct Ended {
+    pub(crate) writes: u64,
+    pub(crate) longest_gap: Duration,
 }
 
 impl Load {
     /// Keys begin with this name, so that several loads do not meet.
-    pub fn start(name: &str, nodes: Vec<SocketAddr>) -> Load {
+    pub(crate) fn start(name: &str, nodes: Vec<SocketAddr>) -> Load {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             nodes: Mutex::new(nodes),
@@ -69,8 +69,8 @@ impl Load {
         load
     }
 
-    /// Until every writer has had ten more writes acknowledged, and there were ten more reads: so the load is really on.
-    pub fn run_for_a_while(&self) {
+    /// Until every writer has had ten more writes acknowledged, and there were ten more reads: the load is really on.
+    pub(crate) fn run_for_a_while(&self) {
         let acknowledged = |register: &Register| register.acknowledged.load(Ordering::SeqCst);
         let before: Vec<u64> = self.shared.registers.iter().map(acknowledged).collect();
         let reads = self.shared.reads.load(Ordering::SeqCst);
@@ -83,12 +83,12 @@ impl Load {
     }
 
     /// The longest time so far in which nothing was acknowledged is counted from now on.
-    pub fn watch_gap(&self) {
+    pub(crate) fn watch_gap(&self) {
         *self.shared.gap.lock().unwrap() = (Instant::now(), Duration::ZERO);
     }
 
     /// Stops it and looks at everything once more.
-    pub fn end(self) -> Ended {
+    pub(crate) fn end(self) -> Ended {
         self.run_for_a_while();
         self.shared.stop.store(true, Ordering::SeqCst);
         for thread in self.threads {

@@ -10,13 +10,13 @@ use std::thread;
 type Link = (SocketAddr, SocketAddr);
 
 #[derive(Clone, Default)]
-pub struct Network {
+pub(crate) struct Network {
     cut: Arc<Mutex<BTreeSet<Link>>>,
 }
 
 impl Network {
     /// A place before `node`. Others are to be told this address.
-    pub fn before(&self, node: SocketAddr) -> SocketAddr {
+    pub(crate) fn before(&self, node: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let place = listener.local_addr().unwrap();
         let network = self.clone();
@@ -31,16 +31,16 @@ impl Network {
     }
 
     /// What `from` sends to `to` is swallowed.
-    pub fn cut(&self, from: SocketAddr, to: SocketAddr) {
+    pub(crate) fn cut(&self, from: SocketAddr, to: SocketAddr) {
         self.cut.lock().unwrap().insert((from, to));
     }
 
-    pub fn cut_both_ways(&self, one: SocketAddr, other: SocketAddr) {
+    pub(crate) fn cut_both_ways(&self, one: SocketAddr, other: SocketAddr) {
         self.cut(one, other);
         self.cut(other, one);
     }
 
-    pub fn mend(&self) {
+    pub(crate) fn mend(&self) {
         self.cut.lock().unwrap().clear();
     }
 
