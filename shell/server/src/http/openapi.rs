@@ -134,7 +134,7 @@ fn data() -> Map<String, Value> {
         all(vec![
             vec![
                 name(),
-                query("from", "integer", "the first offset; the oldest if not given (for a tail: the next to come)"),
+                query("from", "integer", "the first offset; if not given, the oldest, or for a tail the next"),
                 query("limit", "integer", "at most so many, up to 1000; 100 if not given"),
                 resume(),
             ],
@@ -168,8 +168,9 @@ fn cluster() -> Map<String, Value> {
 fn operations() -> Map<String, Value> {
     let plan = || query("plan", "boolean", "true: answers 200 with the moves that would follow, and does nothing");
     let name = || path("name", "of a node");
-    let post = |summary: &str, parameters| json!({"post": operation(summary, parameters, &[TAKEN, NOT_POSSIBLE, LATER, UNKNOWN])});
-    let remove = operation("Removes a node for good", vec![name(), plan()], &[TAKEN, NOT_POSSIBLE, LATER, UNKNOWN]);
+    let answers = [TAKEN, NOT_POSSIBLE, LATER, UNKNOWN];
+    let post = |summary: &str, parameters| json!({"post": operation(summary, parameters, &answers)});
+    let remove = operation("Removes a node for good", vec![name(), plan()], &answers);
     let bucket = || query("bucket", "integer", "this one only");
     let from = query("from", "string", "the node whose copy is gone on from, or `empty`");
     Map::from_iter([
