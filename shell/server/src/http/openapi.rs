@@ -134,7 +134,7 @@ fn data() -> Map<String, Value> {
         all(vec![
             vec![
                 name(),
-                query("from", "integer", "the first offset; the oldest if not given (for a tail: the next to come)"),
+                query("from", "integer", "the first offset; if not given, the oldest, or for a tail the next"),
                 query("limit", "integer", "at most so many, up to 1000; 100 if not given"),
                 resume(),
             ],

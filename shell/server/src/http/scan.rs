@@ -10,8 +10,7 @@
 //! moment. Memory: at most a page of each bucket, and the answer, whose keys and values have `ANSWER_MOST` bytes.
 //!
 //! A bucket that is halved meanwhile would hide half of its keys from whoever still counts on it. So each page is asked
-//! of the *last* slot of the range: after a split that one belongs to a bucket of another name, and the scan begins
-//! anew.
+//! of the *last* slot of the range: after a split that one is of a bucket of another name, and the scan begins anew.
 
 use super::App;
 use super::error::Error;
