@@ -11,7 +11,7 @@
 //!
 //! Not here: what a lane's next request is given to (`routing.rs`), hops (`hops.rs`).
 
-use super::door::{Request, RequestId};
+use super::door::{Ask, Request, RequestId};
 use atoll_replica::Ticket;
 use atoll_types::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,8 @@ pub(crate) struct Lane {
     pub(crate) under_way: usize,
     /// In the order in which they came: a ticket that goes back takes its old place.
     pub(crate) queue: BTreeSet<Ticket>,
+    /// The latest write that was sent on and answered: a read before it must not be asked again.
+    pub(crate) written: Ticket,
 }
 
 /// Who is to be answered.
@@ -103,6 +105,7 @@ impl Lanes {
             route: Route::Nowhere,
             under_way: 0,
             queue: BTreeSet::new(),
+            written: Ticket(0),
         });
         lane.queue.insert(ticket);
         *self.queued.entry(key.root).or_default() += 1;
@@ -148,6 +151,9 @@ impl Lanes {
                 self.count_down(key.root);
             } else {
                 lane.under_way -= 1;
+                if matches!(waiting.request.ask, Ask::Write { .. }) {
+                    lane.written = lane.written.max(ticket);
+                }
             }
         }
         if self.lanes.get(&key).is_some_and(|lane| lane.under_way == 0 && lane.queue.is_empty()) {
