@@ -11,7 +11,7 @@
 //!
 //! Not here: what a lane's next request is given to (`routing.rs`), hops (`hops.rs`), tickets (`tickets.rs`).
 
-use super::door::{Request, RequestId};
+use super::door::{Ask, Request, RequestId};
 use super::tickets::Tickets;
 use atoll_replica::Ticket;
 use atoll_types::{NodeId, Time};
@@ -52,6 +52,8 @@ pub(crate) struct Lane {
     pub(crate) under_way: usize,
     /// Sorted, in the order in which they came: a ticket that goes back takes its old place.
     pub(crate) queue: VecDeque<Ticket>,
+    /// The latest write that was sent on and answered: a read before it must not be asked again.
+    pub(crate) written: Ticket,
 }
 
 impl Lane {
@@ -123,7 +125,7 @@ impl Lanes {
     }
 
     fn line_up(&mut self, key: LaneKey, ticket: Ticket) {
-        let none = || Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new() };
+        let none = || Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0) };
         self.lanes.entry(key).or_insert_with(none).line_up(ticket);
         let root = usize::from(key.root());
         if root >= self.queued.len() {
@@ -175,6 +177,9 @@ impl Lanes {
         let was_queued = lane.leave(ticket);
         if !was_queued {
             lane.under_way -= 1;
+            if matches!(waiting.request.ask, Ask::Write { .. }) {
+                lane.written = lane.written.max(ticket);
+            }
         }
         let others = !lane.queue.is_empty();
         if !others && lane.under_way == 0 {

@@ -268,16 +268,17 @@ impl Shard {
         }
     }
 
-    /// A read that comes back while a later request of its lane stays under way: asked again it would see what was
-    /// written after it.
+    /// A read that comes back while a later write of its lane is under way, or was answered before it since its own
+    /// answer got lost: asked again it would see what was written after it.
     fn was_overtaken(&self, ticket: Ticket) -> bool {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
+        let answered = self.lanes.lanes.get(&waiting.lane).is_some_and(|lane| lane.written > ticket);
         let mut later = self.lanes.waiting.after(ticket);
         let overtaken = later.any(|(_, other)| {
             let is_write = matches!(other.request.ask, Ask::Write { .. });
             other.lane == waiting.lane && other.place != Where::Queued && is_write
         });
-        overtaken && !matches!(waiting.request.ask, Ask::Write { .. })
+        (answered || overtaken) && !matches!(waiting.request.ask, Ask::Write { .. })
     }
 
     /// It waited too long, or there is no sense in waiting.
