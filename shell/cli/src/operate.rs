@@ -174,12 +174,25 @@ fn show_plan(plan: &Value) -> anyhow::Result<Outcome> {
         println!("nothing would move");
     }
     for step in moves {
-        println!("{}", step.as_str().map_or_else(|| step.to_string(), str::to_owned));
+        println!("{}", in_words(step));
     }
     for alarm in plan.get("alarms").and_then(Value::as_array).into_iter().flatten() {
         println!("afterwards: {}", alarm.as_str().map_or_else(|| alarm.to_string(), str::to_owned));
     }
     Ok(Outcome::Done)
+}
+
+/// One move of a plan.
+fn in_words(step: &Value) -> String {
+    let name = |field: &str| step[field].as_str().unwrap_or("nobody").to_owned();
+    let bucket = &step["bucket"];
+    match step["kind"].as_str() {
+        Some("copy") => format!("bucket {bucket}: a copy from {} to {}", name("from"), name("to")),
+        Some("drop") => format!("bucket {bucket}: the copy on {} is given up", name("from")),
+        Some("lead") => format!("bucket {bucket}: {} hands over to {}", name("from"), name("to")),
+        Some("halve") => format!("bucket {bucket}: is halved"),
+        Some(_) | None => step.to_string(),
+    }
 }
 
 pub(crate) fn recover(arguments: &Recover) -> anyhow::Result<Outcome> {

@@ -30,7 +30,6 @@ mod clock;
 mod cluster;
 mod data;
 pub mod describe;
-#[allow(dead_code)] // Until HTTP shows fields.
 mod fields;
 pub mod gateway;
 mod http;

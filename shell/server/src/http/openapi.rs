@@ -215,8 +215,10 @@ fn schemas() -> Value {
         },
         "Message": {
             "type": "object",
-            "description": "data where it is text, data_base64 where not; time in microseconds since 1970",
-            "properties": {"offset": number, "time": number, "data": text, "data_base64": text},
+            "description": "data where it is text, data_base64 where not, fields of XADD; time in microseconds since 1970",
+            "properties": {
+                "offset": number, "time": number, "data": text, "data_base64": text, "fields": {"type": "array"}
+            },
         },
     })
 }

@@ -8,6 +8,7 @@ use super::request::{self, Done, Freshness, body, read as read_once, session_use
 use super::tail;
 use super::text::{Parameters, insert_bytes, rest_of_path, wrong};
 use crate::data::{stream_command, stream_query};
+use crate::fields;
 use atoll_stream::{Action, Answer, Command, Failure, Id, Message, Outcome, Query, StreamOffset};
 use atoll_types::{HashSlot, Payload};
 use axum::Json;
@@ -131,6 +132,18 @@ pub(super) fn message(message: &Message<'_>) -> Value {
     let mut json = Map::new();
     json.insert("offset".to_owned(), message.offset.0.into());
     json.insert("time".to_owned(), message.time.0.into());
-    insert_bytes(&mut json, "data", message.payload);
+    match fields::decode(message.payload) {
+        None => insert_bytes(&mut json, "data", message.payload),
+        // From XADD: names and values, in the order in which they were given.
+        Some(fields) => {
+            let pair = |(name, value): &(&[u8], &[u8])| {
+                let mut pair = Map::new();
+                insert_bytes(&mut pair, "name", name);
+                insert_bytes(&mut pair, "value", value);
+                Value::from(pair)
+            };
+            json.insert("fields".to_owned(), fields.iter().map(pair).collect());
+        }
+    }
     json.into()
 }
