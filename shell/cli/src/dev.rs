@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// How many nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     nodes: u16,
-    /// Where they keep their data; without it everything is in memory
+    /// Where they keep their data; not in this version, which keeps everything in memory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Where the first node listens for HTTP; the next ones on the ports after it

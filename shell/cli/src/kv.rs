@@ -1,7 +1,7 @@
 //! `atoll kv`: keys and values.
 
 use crate::Outcome;
-use crate::remote::{Event, Server, decoded, encoded};
+use crate::remote::{Server, decoded, encoded};
 use crate::show;
 use anyhow::Context;
 use serde::Deserialize;
@@ -163,7 +163,7 @@ fn scan(server: &Server, prefix: &str, mut limit: usize, json: bool) -> anyhow::
         limit -= scanned.keys.len().min(limit);
         for listed in &scanned.keys {
             if json {
-                println!("{}", serde_json::to_string(listed)?);
+                show::line(serde_json::to_string(listed)?.as_bytes())?;
             } else {
                 show::line(&decoded(&listed.key))?;
             }
@@ -177,9 +177,9 @@ fn scan(server: &Server, prefix: &str, mut limit: usize, json: bool) -> anyhow::
 }
 
 fn watch(server: &Server, key: &str) -> anyhow::Result<Outcome> {
-    show::follow(server, &path(key), |event: &Event| {
+    show::follow(server, &path(key), |kind, data| {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{} {}", event.kind, event.data)?;
+        writeln!(out, "{kind} {data}")?;
         out.flush()?;
         Ok(())
     })

@@ -19,7 +19,7 @@ mod stream;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -108,7 +108,12 @@ fn main() -> ExitCode {
 fn say_what_happens(usually: &str) {
     let filter = std::env::var("ATOLL_LOG").unwrap_or_else(|_| usually.to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).unwrap_or_default();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .init();
 }
 
 fn completions(shell: Shell) -> anyhow::Result<Outcome> {

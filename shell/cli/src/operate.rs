@@ -3,6 +3,7 @@
 
 use crate::Outcome;
 use crate::remote::{Server, encoded};
+use crate::show;
 use anyhow::bail;
 use atoll_server::status::Status;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -72,7 +73,7 @@ enum What {
     Bucket {
         bucket: u16,
         /// The node whose copy it goes on from
-        #[arg(long, conflicts_with = "empty")]
+        #[arg(long, conflicts_with = "empty", required_unless_present = "empty")]
         from: Option<String>,
         /// Begin with nothing
         #[arg(long)]
@@ -171,13 +172,14 @@ fn order(
 fn show_plan(plan: &Value) -> anyhow::Result<Outcome> {
     let moves = plan.get("moves").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if moves.is_empty() {
-        println!("nothing would move");
+        show::line(b"nothing would move")?;
     }
     for step in moves {
-        println!("{}", in_words(step));
+        show::line(in_words(step).as_bytes())?;
     }
     for alarm in plan.get("alarms").and_then(Value::as_array).into_iter().flatten() {
-        println!("afterwards: {}", alarm.as_str().map_or_else(|| alarm.to_string(), str::to_owned));
+        let alarm = alarm.as_str().map_or_else(|| alarm.to_string(), str::to_owned);
+        show::line(format!("afterwards: {alarm}").as_bytes())?;
     }
     Ok(Outcome::Done)
 }
@@ -206,12 +208,8 @@ pub(crate) fn recover(arguments: &Recover) -> anyhow::Result<Outcome> {
             server.ask("POST", "/v1/cluster/recover", &[], &[])?;
             println!("the cluster goes on from this node, in a new generation; `atoll status` shows how");
         }
-        What::Bucket { bucket, from, empty, yes } => {
-            let from = match (from, empty) {
-                (Some(name), _) => encoded(name.as_bytes()),
-                (None, true) => "empty".to_owned(),
-                (None, false) => bail!("say --from NAME, whose copy to go on from, or --empty"),
-            };
+        What::Bucket { bucket, from, empty: _, yes } => {
+            let from = from.as_ref().map_or("empty".to_owned(), |name| encoded(name.as_bytes()));
             confirm(*yes, &format!("Acknowledged writes of bucket {bucket} may be missing afterwards. Go on?"))?;
             server.ask("POST", &format!("/v1/cluster/buckets/{bucket}/revive?from={from}"), &[], &[])?;
             println!("bucket {bucket} is revived");

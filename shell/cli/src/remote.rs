@@ -124,7 +124,8 @@ impl Server {
 pub(crate) struct Event {
     pub(crate) id: Option<String>,
     pub(crate) kind: String,
-    pub(crate) data: String,
+    /// Nothing, where it only tells how far the stream is.
+    pub(crate) data: Option<String>,
 }
 
 pub(crate) struct Events {
@@ -135,7 +136,6 @@ impl Events {
     /// None: the node ended it, or is gone.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let mut event = Event { kind: "message".to_owned(), ..Event::default() };
-        let mut data = false;
         loop {
             let mut line = String::new();
             if self.lines.read_line(&mut line).ok()? == 0 {
@@ -145,16 +145,17 @@ impl Events {
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
-                "" if line.is_empty() && data => return Some(event),
+                // One without data only tells how far the stream is: whoever resumes from there misses nothing.
+                "" if line.is_empty() && (event.data.is_some() || event.id.is_some()) => return Some(event),
                 "id" => event.id = Some(value.to_owned()),
                 "event" => event.kind = value.to_owned(),
-                "data" => {
-                    if data {
-                        event.data.push('\n');
+                "data" => match &mut event.data {
+                    Some(data) => {
+                        data.push('\n');
+                        data.push_str(value);
                     }
-                    data = true;
-                    event.data.push_str(value);
-                }
+                    None => event.data = Some(value.to_owned()),
+                },
                 _ => {}
             }
         }
@@ -206,11 +207,13 @@ mod tests {
 
     #[test]
     fn events_are_read_one_by_one() {
-        let text = ": hello\n\nid: 7\nevent: put\ndata: one\ndata: two\n\ndata: three\n\n";
+        let text = ": hello\n\nid: 7\nevent: put\ndata: one\ndata: two\n\ndata: three\n\nid: 9\n\n";
         let mut events = Events { lines: BufReader::new(Box::new(std::io::Cursor::new(text))) };
-        let first = Event { id: Some("7".to_owned()), kind: "put".to_owned(), data: "one\ntwo".to_owned() };
+        let first = Event { id: Some("7".to_owned()), kind: "put".to_owned(), data: Some("one\ntwo".to_owned()) };
         assert_eq!(events.next(), Some(first));
-        assert_eq!(events.next().map(|event| event.data), Some("three".to_owned()));
+        assert_eq!(events.next().and_then(|event| event.data), Some("three".to_owned()));
+        let bookmark = Event { id: Some("9".to_owned()), kind: "message".to_owned(), data: None };
+        assert_eq!(events.next(), Some(bookmark));
         assert_eq!(events.next(), None);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// The founders' names, the same list on each of them: founds the cluster, once
     #[arg(long, env = "ATOLL_BOOTSTRAP", value_delimiter = ',', value_name = "NAME,…")]
     bootstrap: Option<Vec<String>>,
-    /// Where this node keeps its data; without it everything is in memory
+    /// Where this node keeps its data; not in this version, which keeps everything in memory
     #[arg(long, env = "ATOLL_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Parts of the key space, a power of two; counts at founding only [default: 64]
@@ -201,7 +201,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let told = format!("peers {}, http {}, resp {}", server.peer, server.http, server.resp);
     eprintln!("atoll: {} listens: {told}", server.gateway.settings().name);
     in_a_runtime(async move {
-        wait_for_the_end().await;
+        let gateway = server.gateway.clone();
+        tokio::select! {
+            () = wait_for_the_end() => {}
+            () = gateway.board().gone() => {
+                eprintln!("atoll: this node departed, as an operator wanted; started again, it arrives anew");
+                return;
+            }
+        }
         eprintln!("atoll: stopping; once more stops at once");
         tokio::select! {
             () = server.stop_in_good_order() => {}

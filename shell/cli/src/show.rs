@@ -1,7 +1,7 @@
 //! What commands print: bytes as they are, and streams of events that survive a node.
 
 use crate::Outcome;
-use crate::remote::{Event, Server};
+use crate::remote::Server;
 use std::io::{self, IsTerminal, Write};
 use std::thread::sleep;
 use std::time::Duration;
@@ -27,13 +27,15 @@ pub(crate) fn line(bytes: &[u8]) -> anyhow::Result<()> {
 pub(crate) fn follow(
     server: &Server,
     path: &str,
-    mut show: impl FnMut(&Event) -> anyhow::Result<()>,
+    mut show: impl FnMut(&str, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<Outcome> {
     let mut last: Option<String> = None;
     let mut events = server.follow(path, None)?;
     loop {
         while let Some(event) = events.next() {
-            show(&event)?;
+            if let Some(data) = &event.data {
+                show(&event.kind, data)?;
+            }
             last = event.id.or(last);
         }
         eprintln!("atoll: the connection was lost; asking again");

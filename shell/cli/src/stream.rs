@@ -90,10 +90,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         Command::Tail { name, from } => {
             let from = from.map(|from| format!("?from={from}")).unwrap_or_default();
-            show::follow(server, &format!("/v1/streams/{}{from}", encoded(name.as_bytes())), |event| {
-                let line = match serde_json::from_str::<Message>(&event.data) {
+            show::follow(server, &format!("/v1/streams/{}{from}", encoded(name.as_bytes())), |kind, data| {
+                let line = match serde_json::from_str::<Message>(data) {
                     Ok(message) => message.line(),
-                    Err(_) => format!("{} {}", event.kind, event.data),
+                    Err(_) => format!("{kind} {data}"),
                 };
                 let mut out = std::io::stdout().lock();
                 writeln!(out, "{line}")?;

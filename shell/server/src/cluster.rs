@@ -22,6 +22,8 @@ use tracing::{info, warn};
 
 /// What people see is worked out at most this often.
 const LOOK: Duration = Duration::from_millis(20);
+/// A node that has heard nobody for this long is cut off, and says so. Far longer than between two heartbeats.
+const SILENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) enum ToCluster {
@@ -59,6 +61,10 @@ pub(crate) struct ClusterThread {
     pub(crate) wake: Time,
     /// Something may look different, since then.
     pub(crate) changed: Option<Time>,
+    /// When a peer was last heard.
+    pub(crate) heard: Time,
+    /// An operator wants this node gone.
+    pub(crate) ordered_out: bool,
 }
 
 impl ClusterThread {
@@ -78,6 +84,7 @@ impl ClusterThread {
                 self.changed.get_or_insert(now);
             }
             self.carry_out(now);
+            self.note_orders();
             self.links.flush();
             let shown = self.show(now);
             alarm.as_mut().reset(Instant::from_std(self.clock.instant(self.wake.min(shown))));
@@ -90,7 +97,12 @@ impl ClusterThread {
 
     fn give(&mut self, now: Time, item: ToCluster) {
         match item {
-            ToCluster::Input(input) => self.core.handle(now, input),
+            ToCluster::Input(input) => {
+                if matches!(input, Input::Message { .. }) {
+                    self.heard = now;
+                }
+                self.core.handle(now, input);
+            }
             ToCluster::Order { order, asker } => {
                 self.tickets += 1;
                 self.askers.insert(self.tickets, asker);
@@ -138,8 +150,13 @@ impl ClusterThread {
             }
             Event::Named { node, .. } => info!(%node, "this node belongs to the cluster"),
             Event::Departed { at } => {
-                warn!(%at, "this node departed; it arrives anew");
                 self.log.clear();
+                if self.ordered_out {
+                    warn!(%at, "this node departed, as an operator wanted");
+                    self.board.say_gone();
+                } else {
+                    warn!(%at, "this node departed; it arrives anew");
+                }
             }
             Event::Fenced { generation } => {
                 warn!(%generation, "a later generation exists");
@@ -164,6 +181,14 @@ impl ClusterThread {
         }
     }
 
+    /// One that an operator drained or removed must not come back by itself: that would undo it.
+    fn note_orders(&mut self) {
+        let view = self.core.view();
+        let (Some(state), Some(distributor), Some(me)) = (view.state, view.distributor, view.identity) else { return };
+        let drained = distributor.nodes().get(&me.node).is_some_and(|node| node.draining);
+        self.ordered_out = drained || state.members.get(&me.node).is_some_and(|member| member.ordered_out);
+    }
+
     /// Shows how things are, if that may have changed and some time has passed. Returns when to look again.
     fn show(&mut self, now: Time) -> Time {
         let Some(since) = self.changed else { return Time::NEVER };
@@ -171,7 +196,8 @@ impl ClusterThread {
             return since + LOOK;
         }
         self.changed = None;
-        self.board.show(Snapshot::of(&self.core.view()));
+        let silent = Some(now.since(self.heard)).filter(|silent| *silent > SILENCE);
+        self.board.show(Snapshot::of(&self.core.view(), silent));
         Time::NEVER
     }
 }

@@ -29,6 +29,8 @@ use tracing::info;
 
 /// A node that stops in good order goes after this long, come what may.
 const STOP: Duration = Duration::from_secs(5);
+/// The longest value that still travels in one frame, together with others.
+const VALUE_MOST: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -104,6 +106,10 @@ impl Server {
         if settings.data_dir.is_some() {
             return Err(StartError::NotDurable);
         }
+        if settings.max_value > VALUE_MOST {
+            let message = format!("--max-value {}: at most {VALUE_MOST}", settings.max_value);
+            return Err(StartError::Wrong(message));
+        }
         if !settings.buckets.is_power_of_two() || settings.buckets > 16_384 {
             let message = format!("--buckets {}: a power of two, at most 16384", settings.buckets);
             return Err(StartError::Wrong(message));
@@ -123,6 +129,10 @@ impl Server {
     ) -> Result<Server, StartError> {
         let place = |listener: &TcpListener| listener.local_addr().map_err(StartError::Thread);
         let (peer_at, http_at, resp_at) = (place(&peers)?, place(&http)?, place(&resp)?);
+        if settings.advertise.is_none() && [peer_at, http_at, resp_at].iter().any(|place| place.ip().is_unspecified()) {
+            let message = "listening on every address: say --advertise HOST, where others reach this node".to_owned();
+            return Err(StartError::Wrong(message));
+        }
         let told = |place: SocketAddr| Address::from(advertised(&settings, place).as_str());
         let peer = settings.advertise_peer.as_deref().map_or_else(|| told(peer_at), Address::from);
         let config = settings.config(peer, told(http_at), told(resp_at));
@@ -297,6 +307,8 @@ impl ClusterStart {
             tickets: 0,
             wake: Time::ZERO,
             changed: Some(Time::ZERO),
+            heard: self.clock.now(),
+            ordered_out: false,
         };
         spawn_local(accepted(self.accepted, self.switch, self.refused.clone()));
         spawn_local(peers::accept(tokio_listener(self.peers), self.to_cluster, self.to_shards, self.refused));

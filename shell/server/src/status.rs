@@ -12,6 +12,7 @@ use atoll_types::{Name, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Departed nodes that are still listed.
@@ -118,6 +119,8 @@ pub struct Board {
     /// Nodes that were here and are not any more.
     departed: Mutex<BTreeMap<u32, NodeStatus>>,
     changes: watch::Sender<u64>,
+    /// This node departed by an operator's word.
+    gone: watch::Sender<bool>,
 }
 
 impl Default for Board {
@@ -129,6 +132,7 @@ impl Default for Board {
             counters: ArcSwap::default(),
             departed: Mutex::default(),
             changes: watch::Sender::new(0),
+            gone: watch::Sender::new(false),
         }
     }
 }
@@ -155,14 +159,27 @@ impl Board {
         self.changes.subscribe()
     }
 
+    pub(crate) fn say_gone(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// Returns once this node departed by an operator's word: it is to stop, and not to come back by itself.
+    pub async fn gone(&self) {
+        // The sender lives as long as this.
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
     pub(crate) fn show(&self, mut snapshot: Snapshot) {
         self.counters.store(Arc::new(snapshot.counters));
         self.add_departed(&mut snapshot.status);
-        if *self.status.load_full() != snapshot.status {
-            if *self.buckets.load_full() != snapshot.buckets {
-                self.buckets.store(Arc::new(snapshot.buckets));
-                self.routes.store(Arc::new(snapshot.routes));
-            }
+        if **self.buckets.load() != snapshot.buckets {
+            self.buckets.store(Arc::new(snapshot.buckets));
+        }
+        // Not only with the buckets: a node may come or go that serves none.
+        if **self.routes.load() != snapshot.routes {
+            self.routes.store(Arc::new(snapshot.routes));
+        }
+        if **self.status.load() != snapshot.status {
             self.status.store(Arc::new(snapshot.status));
             self.changes.send_modify(|count| *count += 1);
         }
@@ -198,7 +215,8 @@ impl Names<'_> {
 }
 
 impl Snapshot {
-    pub(crate) fn of(view: &View<'_>) -> Snapshot {
+    /// `silent`: for so long nobody was heard, if that is too long.
+    pub(crate) fn of(view: &View<'_>, silent: Option<Duration>) -> Snapshot {
         let counters = view.counters.clone();
         let (Some(state), Some(distributor), Some(identity)) = (view.state, view.distributor, view.identity) else {
             let problems = vec!["this node belongs to no cluster yet".to_owned()];
@@ -221,7 +239,10 @@ impl Snapshot {
         let buckets: Vec<BucketStatus> =
             distributor.buckets().values().map(|bucket| bucket_status(bucket, distributor, wanted, &names)).collect();
         let nodes = nodes(&state.members, distributor);
-        let problems = problems(view, &nodes, &buckets, distributor);
+        let mut problems = problems(view, &nodes, &buckets, distributor);
+        if let Some(silent) = silent.filter(|_| nodes.iter().filter(|node| node.state == "present").count() > 1) {
+            problems.push(format!("nobody was heard for {} s: this node is cut off", silent.as_secs()));
+        }
         let status = Status {
             cluster_id: state.cluster.to_string(),
             node: names.of(identity.node),

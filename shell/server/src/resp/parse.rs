@@ -8,7 +8,7 @@
 //! A request may arrive in any number of pieces: what was found is remembered, so that a long one is walked over once.
 //! Memory is taken for arguments that have arrived, never because a number says so.
 //!
-//! Not here: what the commands mean (`table.rs`, `execute.rs`).
+//! Not here: what the commands mean (`table.rs`).
 
 use std::ops::Range;
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! Every command: its name, how many arguments it takes, and where its keys are.
 //!
-//! Not here: what they do (`execute.rs` says where).
+//! Not here: what they do (a file for each kind; `mod.rs` says which).
 
 use super::parse::Arguments;
 use super::reply::Fault;
