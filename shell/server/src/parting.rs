@@ -1,5 +1,6 @@
-//! The last words to somebody who is turned away. Closing a connection on bytes that nobody has read takes back what
-//! was said on it, so the reason is sent first, and what still comes is read and dropped for a moment.
+//! The last words to somebody who is turned away. Closing a connection on bytes that nobody has read resets it, and a
+//! client that is still sending, or whose system drops what came before a reset, never sees what was said. So the
+//! reason is sent first, and what still comes is read and dropped for a moment.
 
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
