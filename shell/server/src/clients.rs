@@ -2,9 +2,9 @@
 
 use crate::gateway::Gateway;
 use crate::native;
+use crate::parting;
 use crate::refused::Why;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
@@ -29,8 +29,7 @@ pub(crate) async fn accept(listener: TcpListener, gateway: Gateway) {
 async fn serve(mut stream: TcpStream, gateway: Gateway) {
     let Some(_place) = gateway.admit() else {
         gateway.refused().count(Why::TooManyClients);
-        let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
-        return;
+        return parting::part(&mut stream, b"-ERR max number of clients reached\r\n").await;
     };
     // Answers are written once they are complete: waiting for more to send would only cost time.
     let _ = stream.set_nodelay(true);

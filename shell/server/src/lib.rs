@@ -18,6 +18,8 @@
 //! | `peers` | connections between nodes |
 //! | `gateway` | what listeners see of the node behind them |
 //! | `clients`, `resp`, `native`, `http` | the listeners |
+//! | `parting` | last words to whoever is turned away |
+//! | `fuzzing` | a door for the fuzz targets, no part of the interface |
 //! | `status`, `routes`, `log`, `refused` | what can be seen from outside |
 //! | `describe` | inputs, outputs and entries of the log, a readable line each |
 //! | `settings`, `clock` | what a node is told, and the time |
@@ -31,11 +33,14 @@ mod cluster;
 mod data;
 pub mod describe;
 mod fields;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gateway;
 mod http;
 mod inbox;
 pub mod log;
 mod native;
+mod parting;
 mod peers;
 mod refused;
 mod resp;

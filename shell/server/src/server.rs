@@ -311,7 +311,8 @@ impl ClusterStart {
             ordered_out: false,
         };
         spawn_local(accepted(self.accepted, self.switch, self.refused.clone()));
-        spawn_local(peers::accept(tokio_listener(self.peers), self.to_cluster, self.to_shards, self.refused));
+        let listener = tokio_listener(self.peers);
+        spawn_local(peers::accept(listener, self.to_cluster, self.to_shards, self.refused, peers::PEERS_MOST));
         cluster.run().await;
     }
 }

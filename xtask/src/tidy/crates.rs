@@ -24,6 +24,9 @@ const LAYERS: &[&[&str]] = &[
 /// Outside of the layers: tools that use none of our crates.
 const TOOLS: &[&str] = &["xtask"];
 
+/// Workspaces of their own: they can inherit no lints, and stand above every layer.
+const APART: &[&str] = &["atoll-fuzz"];
+
 /// Runtimes: they bring clocks, threads and sockets along.
 const NOT_IN_THE_CORE: &[&str] = &["tokio", "mio", "async-std", "smol"];
 
@@ -106,7 +109,9 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Complaint> {
 }
 
 fn check_one(manifest: &Manifest) -> Vec<Complaint> {
-    let Some(package) = &manifest.package else { return Vec::new() };
+    let Some(package) = manifest.package.as_ref().filter(|package| !APART.contains(&package.as_str())) else {
+        return Vec::new();
+    };
     let mut complaints = Vec::new();
     let mut complain = |line: usize, what: String| complaints.push(Complaint::new(&manifest.path, line, what));
     if !manifest.inherits_lints {
@@ -189,6 +194,12 @@ mod tests {
         assert_eq!(check(&[bare]).len(), 1);
         let short = Manifest::parse("xtask/Cargo.toml", "lints.workspace = true\n[package]\nname = \"xtask\"\n");
         assert_eq!(check(&[short]), []);
+    }
+
+    #[test]
+    fn what_stands_apart_inherits_nothing() {
+        let text = "[package]\nname = \"atoll-fuzz\"\n[dependencies]\natoll-server = { path = \"../shell/server\" }\n";
+        assert_eq!(check(&[Manifest::parse("fuzz/Cargo.toml", text)]), []);
     }
 
     #[test]

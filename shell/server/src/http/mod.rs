@@ -33,6 +33,7 @@ mod text;
 mod watch;
 
 use crate::gateway::Gateway;
+use crate::parting;
 use crate::refused::Why;
 use axum::Router;
 use axum::extract::Request;
@@ -51,7 +52,6 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
@@ -88,8 +88,7 @@ async fn connection(mut stream: TcpStream, app: App, router: Router) {
     let gateway = &app.gateway;
     let Some(_place) = gateway.admit() else {
         gateway.refused().count(Why::TooManyClients);
-        let _ = stream.write_all(error::TOO_MANY_CLIENTS.as_bytes()).await;
-        return;
+        return parting::part(&mut stream, error::TOO_MANY_CLIENTS.as_bytes()).await;
     };
     let _ = stream.set_nodelay(true);
     let slow = gateway.settings().slow;
@@ -117,6 +116,21 @@ async fn connection(mut stream: TcpStream, app: App, router: Router) {
         }
         debug!(%error, "a connection of an HTTP client ended");
     }
+}
+
+/// Whatever stands in a request, as the fuzz targets try it.
+pub(crate) fn read_texts(bytes: &[u8]) {
+    let decoded = text::percent_decode(bytes, true);
+    assert!(decoded.is_none_or(|decoded| decoded.len() <= bytes.len()));
+    assert_eq!(text::percent_decode(text::percent_encode(bytes).as_bytes(), true).as_deref(), Some(bytes));
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Some(version) = text::version(text) {
+        assert_eq!(text::version(&text::etag(version)), Some(version));
+    }
+    let Ok(uri) = text.parse() else { return };
+    let _ = text::rest_of_path(&uri, "/v1/kv/");
+    let Ok(parameters) = text::Parameters::of(&uri, &["a", "limit"]) else { return };
+    let _ = (parameters.text("a"), parameters.flag("a"), parameters.number::<u64>("limit"));
 }
 
 async fn answer(

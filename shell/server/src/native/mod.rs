@@ -13,6 +13,7 @@ mod check;
 mod connection;
 
 use crate::gateway::Gateway;
+use crate::parting;
 use crate::refused::Why;
 use atoll_protocol::{Hello, Limits, MAGIC, Opened, Step, Unreadable, VERSION, Wanted, Welcome};
 use atoll_types::SessionId;
@@ -60,11 +61,11 @@ pub(crate) async fn serve(mut stream: TcpStream, gateway: Gateway) -> io::Result
     Connection::new(stream, gateway, input, opened.session).run().await
 }
 
-/// Says why, before the end. Whoever speaks another protocol may not listen.
+/// Says why, before the end.
 async fn refuse(stream: &mut TcpStream, reason: &str) -> io::Result<()> {
     let mut bytes = Vec::new();
     Welcome::Refused { reason: reason.to_owned() }.encode(&mut bytes);
-    let _ = stream.write_all(&bytes).await;
+    parting::part(stream, &bytes).await;
     Err(io::Error::new(io::ErrorKind::InvalidData, reason.to_owned()))
 }
 

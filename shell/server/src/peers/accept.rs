@@ -5,7 +5,7 @@ use crate::refused::{Refused, Why};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
@@ -15,20 +15,28 @@ const STRANGERS_MOST: usize = 256;
 /// How long a stranger may take to say hello.
 const HELLO: Duration = Duration::from_secs(5);
 
+/// Connections that were greeted. A node has one for each thread of each peer and for its snapshots: a thousand nodes
+/// come to less.
+pub(crate) const PEERS_MOST: usize = 16 * 1024;
+
 /// A connection that was greeted, not yet of any runtime.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) hello: Hello,
+    /// Free again when the connection ends.
+    _place: OwnedSemaphorePermit,
 }
 
-/// Takes connections for as long as the node runs. `shards`: who reads for which shard.
+/// Takes connections for as long as the node runs. `shards`: who reads for which shard. `most`: how many are greeted.
 pub(crate) async fn accept(
     listener: TcpListener,
     cluster: mpsc::UnboundedSender<Accepted>,
     shards: Vec<mpsc::UnboundedSender<Accepted>>,
     refused: Arc<Refused>,
+    most: usize,
 ) {
+    let peers = Arc::new(Semaphore::new(most));
     let strangers = Arc::new(Semaphore::new(STRANGERS_MOST));
     loop {
         let Ok(place) = strangers.clone().acquire_owned().await else { return };
@@ -41,25 +49,37 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let (cluster, shards, refused) = (cluster.clone(), shards.clone(), refused.clone());
+        let (cluster, shards, refused, peers) = (cluster.clone(), shards.clone(), refused.clone(), peers.clone());
         spawn_local(async move {
-            let greeted = timeout(HELLO, hello::welcome(&mut stream)).await;
-            drop(place);
-            match greeted {
-                Ok(Ok(hello)) => hand_over(stream, hello, &cluster, &shards),
-                Ok(Err(error)) => {
+            match greet(&mut stream, peers).await {
+                Ok((hello, place)) => hand_over(stream, hello, place, &cluster, &shards),
+                Err(reason) => {
                     refused.count(Why::PeerHello);
-                    debug!(%error, "a stranger on the peer port");
+                    debug!(reason, "a stranger on the peer port");
+                    hello::refuse(&mut stream, &reason).await;
                 }
-                Err(_) => refused.count(Why::PeerHello),
             }
+            // Also while it is told why not: strangers are few at a time.
+            drop(place);
         });
     }
+}
+
+/// Its hello, and its place among the peers. `Err`: why it has none.
+async fn greet(stream: &mut TcpStream, peers: Arc<Semaphore>) -> Result<(Hello, OwnedSemaphorePermit), String> {
+    let hello = match timeout(HELLO, hello::read(stream)).await {
+        Ok(hello) => hello.map_err(|error| error.to_string())?,
+        Err(_) => return Err("a hello takes too long here".to_owned()),
+    };
+    let place = peers.try_acquire_owned().map_err(|_| "this node has too many peers already".to_owned())?;
+    hello::welcome(stream).await.map_err(|error| error.to_string())?;
+    Ok((hello, place))
 }
 
 fn hand_over(
     stream: TcpStream,
     hello: Hello,
+    place: OwnedSemaphorePermit,
     cluster: &mpsc::UnboundedSender<Accepted>,
     shards: &[mpsc::UnboundedSender<Accepted>],
 ) {
@@ -70,6 +90,45 @@ fn hand_over(
     };
     if let Ok(stream) = stream.into_std() {
         // The thread is gone only when the node stops.
-        let _ = to.send(Accepted { stream, hello });
+        let _ = to.send(Accepted { stream, hello, _place: place });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::LocalSet;
+
+    const HELLO_OF_A: &[u8] = b"ATOLLP\x01\x00\x01\x00a\x00\x00";
+
+    async fn first_byte(address: std::net::SocketAddr) -> (TcpStream, u8) {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(HELLO_OF_A).await.expect("it listens");
+        let first = stream.read_u8().await.expect("an answer");
+        (stream, first)
+    }
+
+    #[tokio::test]
+    async fn one_peer_too_many_is_told_and_a_place_is_free_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (cluster, mut incoming) = mpsc::unbounded_channel();
+        let refused = Arc::new(Refused::default());
+        let test = async {
+            spawn_local(accept(listener, cluster, Vec::new(), refused.clone(), 1));
+            let (_first, welcomed) = first_byte(address).await;
+            let held = incoming.recv().await.expect("a connection");
+            let (mut second, turned_away) = first_byte(address).await;
+            assert_eq!((welcomed, turned_away), (0, 1));
+            let mut reason = String::new();
+            let _ = second.read_u16_le().await;
+            second.read_to_string(&mut reason).await.expect("a reason");
+            assert!(reason.contains("too many peers"), "{reason}");
+            assert_eq!(refused.so_far(Why::PeerHello), 1);
+            drop(held);
+            assert_eq!(first_byte(address).await.1, 0);
+        };
+        LocalSet::new().run_until(test).await;
     }
 }

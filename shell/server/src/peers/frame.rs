@@ -46,6 +46,44 @@ pub(crate) fn next(bytes: &[u8]) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_need_more_or_are_refused(length: u32, bytes in vec(any::<u8>(), 0..100)) {
+            let length = length as usize;
+            for length in [length, length % 128, FRAME_MAX, FRAME_MAX + 1] {
+                let bytes = [&(length as u32).to_le_bytes()[..], &bytes].concat();
+                match next(&bytes) {
+                    Next::Whole(found) => prop_assert!(found == length && HEADER + found <= bytes.len()),
+                    Next::Needs(needed) => prop_assert!(bytes.len() < needed && needed == HEADER + length),
+                    Next::TooLong(found) => prop_assert!(found == length && length > FRAME_MAX),
+                }
+                prop_assert_eq!(next(&bytes[..3]), Next::Needs(HEADER));
+            }
+        }
+
+        #[test]
+        fn frames_are_found_one_after_the_other(lengths in vec(0..50_usize, 0..6), cut in 1..9_usize) {
+            let mut bytes = Vec::new();
+            for &length in &lengths {
+                bytes.extend((length as u32).to_le_bytes());
+                bytes.extend(vec![7; length]);
+            }
+            // As they arrive: what was taken is gone, what is there in part stays.
+            let (mut buffer, mut found) = (Vec::new(), Vec::new());
+            for piece in bytes.chunks(cut) {
+                buffer.extend_from_slice(piece);
+                while let Next::Whole(length) = next(&buffer) {
+                    found.push(length);
+                    buffer.drain(..HEADER + length);
+                }
+            }
+            prop_assert_eq!(found, lengths);
+            prop_assert!(buffer.is_empty());
+        }
+    }
 
     #[test]
     fn a_frame_is_taken_only_when_it_is_whole() {

@@ -7,10 +7,11 @@
 //!           1 │ reason: length u16 LE, text
 //! ```
 
+use crate::parting;
 use atoll_types::Address;
 use atoll_wire::VERSION;
 use std::io;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const MAGIC: &[u8; 6] = b"ATOLLP";
@@ -51,44 +52,46 @@ pub(crate) struct Hello {
     pub(crate) address: Address,
 }
 
+impl Hello {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([VERSION, self.lane.byte()]);
+        bytes.extend((self.address.0.len() as u16).to_le_bytes());
+        bytes.extend(self.address.0.as_bytes());
+        bytes.extend(0_u16.to_le_bytes());
+        bytes
+    }
+}
+
 fn wrong(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
 /// Says hello and waits to be welcomed.
 pub(crate) async fn greet(stream: &mut TcpStream, hello: &Hello) -> io::Result<()> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend([VERSION, hello.lane.byte()]);
-    bytes.extend((hello.address.0.len() as u16).to_le_bytes());
-    bytes.extend(hello.address.0.as_bytes());
-    bytes.extend(0_u16.to_le_bytes());
-    stream.write_all(&bytes).await?;
+    stream.write_all(&hello.encode()).await?;
     match stream.read_u8().await? {
         0 => stream.read_u8().await.map(|_version| ()),
         _ => Err(wrong(text(stream).await?)),
     }
 }
 
-/// Reads a hello and answers it.
-pub(crate) async fn welcome(stream: &mut TcpStream) -> io::Result<Hello> {
-    match read(stream).await {
-        Ok(hello) => {
-            stream.write_all(&[0, VERSION]).await?;
-            Ok(hello)
-        }
-        Err(error) => {
-            let reason = error.to_string();
-            let mut bytes = vec![1];
-            bytes.extend((reason.len() as u16).to_le_bytes());
-            bytes.extend(reason.as_bytes());
-            // Whoever speaks another protocol may be gone, or not listen.
-            let _ = stream.write_all(&bytes).await;
-            Err(error)
-        }
-    }
+/// The sender of a hello may go on.
+pub(crate) async fn welcome(stream: &mut TcpStream) -> io::Result<()> {
+    stream.write_all(&[0, VERSION]).await
 }
 
-async fn read(stream: &mut TcpStream) -> io::Result<Hello> {
+/// It is told why not.
+pub(crate) async fn refuse(stream: &mut TcpStream, reason: &str) {
+    let reason = &reason[..reason.floor_char_boundary(TEXT_MOST)];
+    let mut bytes = vec![1];
+    bytes.extend((reason.len() as u16).to_le_bytes());
+    bytes.extend(reason.as_bytes());
+    parting::part(stream, &bytes).await;
+}
+
+/// Of whoever has connected.
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Hello> {
     let mut head = [0; MAGIC.len() + 2];
     // Byte by byte as far as it fits: a stranger may send less than a hello and wait for an answer.
     for place in 0..head.len() {
@@ -106,7 +109,7 @@ async fn read(stream: &mut TcpStream) -> io::Result<Hello> {
     Ok(Hello { lane: Lane::of(lane), address: address.as_str().into() })
 }
 
-async fn text(stream: &mut TcpStream) -> io::Result<String> {
+async fn text(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
     let length = usize::from(stream.read_u16_le().await?);
     if length > TEXT_MOST {
         return Err(wrong(format!("{length} bytes where at most {TEXT_MOST} make sense")));
@@ -119,6 +122,53 @@ async fn text(stream: &mut TcpStream) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// What comes of it where nothing follows, and what is left.
+    fn whole(mut bytes: &[u8]) -> (io::Result<Hello>, usize) {
+        let read = read(&mut bytes).now_or_never().expect("bytes that are there are not waited for");
+        (read, bytes.len())
+    }
+
+    proptest! {
+        #[test]
+        fn a_hello_is_read_as_it_was_said(
+            // Nobody is so many threads that it would say 255.
+            byte in 0..255_u8,
+            address in "[a-z0-9.:é]{0,200}",
+            behind in vec(any::<u8>(), 0..9),
+        ) {
+            let hello = Hello { lane: Lane::of(byte), address: address.as_str().into() };
+            let mut bytes = hello.encode();
+            for end in 0..bytes.len() {
+                prop_assert_eq!(whole(&bytes[..end]).0.expect_err("half of it").kind(), io::ErrorKind::UnexpectedEof);
+            }
+            bytes.extend_from_slice(&behind);
+            let (read, left) = whole(&bytes);
+            prop_assert_eq!((read.expect("a hello"), left), (hello, behind.len()), "and frames behind it are left");
+        }
+
+        #[test]
+        fn any_bytes_are_a_hello_or_refused(known in 0..=8_usize, bytes in vec(any::<u8>(), 0..2000)) {
+            // The beginning of a true one, so that each field has its turn.
+            let mut start = Hello { lane: Lane::Cluster, address: "a".into() }.encode();
+            start.truncate(known);
+            start.extend_from_slice(&bytes);
+            if let (Ok(hello), left) = whole(&start) {
+                prop_assert!(known < 7 || left <= bytes.len());
+                prop_assert!(hello.address.0.len() <= TEXT_MOST);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_refused_before_it_comes() {
+        let long = Hello { lane: Lane::Cluster, address: "a".repeat(TEXT_MOST + 1).as_str().into() };
+        let head = &long.encode()[..MAGIC.len() + 4];
+        assert_eq!(whole(head).0.expect_err("too long").kind(), io::ErrorKind::InvalidData);
+    }
 
     #[test]
     fn a_lane_is_found_again() {

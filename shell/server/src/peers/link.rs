@@ -33,6 +33,8 @@ use tracing::debug;
 const WAITING_MOST: usize = 32 * 1024 * 1024;
 /// The same, while there is no connection.
 const UNCONNECTED_MOST: usize = 1024 * 1024;
+/// Whoever says hello names an address, and is answered there: that must not fill the memory with places nobody is at.
+const LINKS_MOST: usize = 4 * 1024;
 const CONNECT: Duration = Duration::from_secs(1);
 const BACK_OFF: Duration = Duration::from_millis(10);
 const BACK_OFF_MOST: Duration = Duration::from_millis(500);
@@ -67,6 +69,9 @@ impl Links {
         let link = match self.links.get(to) {
             Some(link) => link,
             None => {
+                if !self.has_room() {
+                    return self.refused.count(Why::PeerFull);
+                }
                 self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
                 let link = Rc::new(Link::new(to.clone()));
                 self.links.entry(to.clone()).or_insert(link)
@@ -83,6 +88,14 @@ impl Links {
         if !link.dirty.replace(true) {
             self.dirty.push(link.clone());
         }
+    }
+
+    /// For one more. Links that have ended are forgotten only here: those that are used again are used soon.
+    fn has_room(&mut self) -> bool {
+        if self.links.len() >= LINKS_MOST {
+            self.links.retain(|_, link| link.running.get());
+        }
+        self.links.len() < LINKS_MOST
     }
 
     /// Writes everything that waits, as far as the connections take it.
@@ -239,5 +252,43 @@ async fn connect(address: &Address, hello: &Hello, rng: &mut Rng) -> Result<(Tcp
         Ok(Ok(stream)) => Ok((stream, place)),
         Ok(Err(error)) => Err((error, Some(place))),
         Err(_) => Err((io::Error::new(io::ErrorKind::TimedOut, "no answer"), Some(place))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_node::Message;
+    use atoll_paxos::message::Missing;
+    use atoll_types::{ClusterId, Cookie, Generation, Incarnation, NodeId, Slot};
+    use tokio::task::LocalSet;
+
+    fn envelope() -> Envelope {
+        Envelope {
+            cluster: ClusterId(1),
+            generation: Generation::default(),
+            from: NodeId(1),
+            incarnation: Incarnation::default(),
+            to: NodeId(2),
+            to_cookie: Cookie(2),
+            message: Message::Paxos(atoll_paxos::Message::Missing(Missing { position: Slot(1) })),
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_that_name_many_addresses_take_bounded_memory() {
+        let refused = Arc::new(Refused::default());
+        let mut links = Links::new(Lane::Cluster, "here:1".into(), Arc::new(|_| {}), refused.clone(), 7);
+        let send =
+            |links: &mut Links, place: usize| links.send(&format!("127.0.0.1:x{place}").as_str().into(), &envelope());
+        let test = async {
+            (0..LINKS_MOST + 10).for_each(|place| send(&mut links, place));
+            assert_eq!((links.links.len(), refused.so_far(Why::PeerFull)), (LINKS_MOST, 10));
+            links.links.values().take(100).for_each(|link| link.running.set(false));
+            send(&mut links, LINKS_MOST + 10);
+            assert_eq!(links.links.len(), LINKS_MOST - 99, "those that have ended make room");
+        };
+        // Nobody connects: the test does not wait.
+        LocalSet::new().run_until(test).await;
     }
 }

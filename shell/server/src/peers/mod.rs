@@ -12,12 +12,12 @@
 //! Not here: what stands in a frame (`atoll-wire`), whether a message counts (`atoll-node`).
 
 mod accept;
-mod frame;
-mod hello;
+pub(crate) mod frame;
+pub(crate) mod hello;
 mod link;
 mod read;
 
-pub(crate) use accept::{Accepted, accept};
+pub(crate) use accept::{Accepted, PEERS_MOST, accept};
 pub(crate) use hello::Lane;
 pub(crate) use link::{Evidence, Links};
 pub(crate) use read::read;

@@ -18,7 +18,7 @@ mod connection;
 mod expect;
 mod keys;
 mod options;
-mod parse;
+pub(crate) mod parse;
 mod plan;
 mod queue;
 mod range;
