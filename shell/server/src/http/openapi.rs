@@ -215,7 +215,7 @@ fn schemas() -> Value {
         },
         "Message": {
             "type": "object",
-            "description": "data where it is text, data_base64 where not, fields of XADD; time in microseconds since 1970",
+            "description": "data if it is text, data_base64 if not, fields of XADD; time in microseconds since 1970",
             "properties": {
                 "offset": number, "time": number, "data": text, "data_base64": text, "fields": {"type": "array"}
             },
