@@ -187,7 +187,7 @@ impl Series {
                         let detail = format!("{} at {position} is answered {got}; it should be {wanted}", what());
                         Err(Violation::of(RULE, detail))
                     }
-                    // The sessions of a copy that an operator chose are not known here: only that the entry is this one.
+                    // Sessions of a copy that an operator chose are not known here: only that the entry is its own.
                     Effect::Refused if line.blind && fated.operation == Some(number) => Ok(()),
                     Effect::New(_) | Effect::Duplicate(_) | Effect::Refused | Effect::Nothing => {
                         let detail = format!("{} is done at {position}, where there is {fated:?}", what());
