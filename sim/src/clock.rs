@@ -1,6 +1,7 @@
 //! Time: the world's own, which nobody sees, and each host's clock, which is off by a step and a drift.
 
 use atoll_types::{Rng, Time};
+use std::fmt;
 use std::time::Duration;
 
 /// Microseconds since the run began, by a clock that no node has.
@@ -16,6 +17,12 @@ impl Moment {
 
     pub(crate) fn elapsed(self) -> Duration {
         Duration::from_micros(self.0)
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} s", self.elapsed().as_secs_f64())
     }
 }
 

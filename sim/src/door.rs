@@ -38,6 +38,7 @@ impl World {
     }
 
     fn handle(&mut self, host: usize, input: Input) {
+        self.checks.clocks.now = self.now;
         let machine = &mut self.hosts[host];
         let now = machine.clock.read(self.now);
         if let Some((recorder, file)) = &mut machine.recording {
@@ -129,7 +130,9 @@ impl World {
         self.hosts[from].sent += 1;
         let Some(to) = host_at(to).filter(|&to| to < self.hosts.len()) else { return };
         self.hosts[from].partners[to] = true;
-        for arrival in self.net.send(self.now, from, to).into_iter().flatten() {
+        let arrivals = self.net.send(self.now, from, to);
+        self.trace.sent(self.now, from, to, envelope, arrivals[0]);
+        for arrival in arrivals.into_iter().flatten() {
             let place = self.free_flights.pop().unwrap_or_else(|| {
                 self.flights.push(Flight::default());
                 self.flights.len() as u32 - 1
@@ -138,10 +141,11 @@ impl World {
             let flight = &mut self.flights[place as usize];
             (flight.from, flight.to, flight.life) = (from, to, life);
             flight.bytes.clear();
+            // One beyond the limits cannot be read, which is a violation.
             match spoilt(&mut self.rng, self.plan.net.spoilt, envelope) {
                 Some(spoilt) => message::encode(&spoilt, &mut flight.bytes),
                 None => message::encode(envelope, &mut flight.bytes),
-            }
+            };
             self.push(arrival, Happening::Deliver(place));
         }
     }

@@ -92,7 +92,14 @@ impl World {
             Kind::Jump => self.jump(host),
             Kind::SlowDisk => {
                 self.note(format!("the disk of {} is slow", host_name(host)));
+                self.hosts[host].has_stalled = true;
                 self.hosts[host].disk.slow(until);
+            }
+            Kind::HangShard => return self.hang_shard(host, until),
+            Kind::HangDisk => {
+                self.note(format!("the disk of {} hangs until {until:?}", host_name(host)));
+                self.hosts[host].has_stalled = true;
+                self.hosts[host].disk.hang(until);
             }
             Kind::WholeStop => self.whole_stop(),
             Kind::Depart => return self.order_departure(host),
@@ -111,7 +118,7 @@ impl World {
 
     fn note(&mut self, text: String) {
         self.trace.mix(self.now.0);
-        self.trace.say(self.now, text);
+        self.trace.fault(self.now, text);
     }
 
     /// Cuts a random set of hosts off from the rest, in one direction or both.
@@ -126,7 +133,8 @@ impl World {
             }
         }
         let names: Vec<String> = (0..self.hosts.len()).filter(|&host| apart(host)).map(host_name).collect();
-        self.note(format!("apart until {until:?}: {names:?}, inward {inward}, outward {outward}"));
+        let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+        self.note(format!("apart until {until}: {names}, inward {inward}, outward {outward}"));
         self.cut_all(links, until);
     }
 
@@ -136,7 +144,9 @@ impl World {
         if self.faults.rng.one_in(2) {
             links.push((other, one));
         }
-        self.note(format!("cut until {until:?}: {links:?}"));
+        let names = links.iter().map(|&(from, to)| format!("{} to {}", host_name(from), host_name(to)));
+        let names: Vec<String> = names.collect();
+        self.note(format!("cut until {until}: {}", names.join(", ")));
         self.cut_all(links, until);
     }
 
@@ -158,7 +168,7 @@ impl World {
     }
 
     fn clog(&mut self, host: usize, until: Moment) {
-        self.note(format!("clogged until {until:?}: {}", host_name(host)));
+        self.note(format!("clogged until {until}: {}", host_name(host)));
         let (inward, outward) = (!self.faults.rng.one_in(3), !self.faults.rng.one_in(3));
         for other in 0..self.hosts.len() {
             if self.faults.rng.one_in(4) {
@@ -181,7 +191,13 @@ impl World {
         if loses && !self.may_lose(host) {
             return;
         }
+        let durable = self.hosts[host].config.durable;
+        let spoiled = if wipe && durable { self.hosts[host].disk.spoiled() } else { None };
         self.kill(host, wipe);
+        if let Some(files) = spoiled {
+            self.note(format!("what the disk of {} holds is damaged", host_name(host)));
+            self.hosts[host].disk.put_back(files);
+        }
         self.push(until, Happening::Start(host as u32));
     }
 
@@ -221,7 +237,7 @@ impl World {
         match std::mem::replace(&mut self.hosts[host].life, Life::Down) {
             Life::Running(core) => {
                 self.hosts[host].life = Life::Paused(core, Vec::new());
-                self.note(format!("{} stands still until {until:?}", host_name(host)));
+                self.note(format!("{} stands still until {until}", host_name(host)));
                 let life = self.hosts[host].lives;
                 self.push(until, Happening::Resume { host: host as u32, life });
             }
@@ -252,10 +268,37 @@ impl World {
         Ok(())
     }
 
+    fn hang_shard(&mut self, host: usize, until: Moment) -> Result<(), Violation> {
+        let shard = self.faults.rng.below(self.hosts[host].config.shards as u64) as usize;
+        if !self.hosts[host].is_running() {
+            return Ok(());
+        }
+        self.note(format!("shard {shard} of {} hangs until {until:?}", host_name(host)));
+        self.hosts[host].has_stalled = true;
+        self.hosts[host].hanging.entry(shard).or_insert(self.now);
+        let life = self.hosts[host].lives;
+        self.push(until, Happening::GoOn { host: host as u32, life, shard: shard as u32 });
+        self.step(host, Input::Hang { shard, hangs: true })
+    }
+
+    /// A shard that hung goes on.
+    pub(crate) fn go_on(&mut self, host: usize, shard: usize) -> Result<(), Violation> {
+        let Some(since) = self.hosts[host].hanging.remove(&shard) else { return Ok(()) };
+        self.note(format!("shard {shard} of {} goes on", host_name(host)));
+        self.checks.audit.callers.on_moving(host, since, self.now);
+        self.step(host, Input::Hang { shard, hangs: false })
+    }
+
     fn jump(&mut self, host: usize) {
+        // Leases are for clocks that run at about the same rate; a jump is as bad as a rate without bounds.
+        if !self.hosts[host].config.timing.lease.is_zero() {
+            return;
+        }
         let span = self.faults.rng.between(Duration::from_millis(10), Duration::from_secs(5));
         self.note(format!("the clock of {} is set forward by {span:?}", host_name(host)));
+        self.checks.clocks.look(&self.hosts, self.now);
         self.hosts[host].clock.jump(span);
+        self.checks.clocks.look(&self.hosts, self.now);
         self.queue_wake(host);
     }
 

@@ -11,10 +11,10 @@ use crate::clock::Moment;
 use crate::host::Life;
 use crate::plan::{Kind, Lasting, host_name};
 use crate::world::{End, Happening, World};
-use atoll_cluster::{Standing, State};
+use atoll_cluster::{Member, Standing, State};
 use atoll_distributor::Alarm;
 use atoll_node::View;
-use atoll_types::{ClusterId, NodeId, SlotRange};
+use atoll_types::{ClusterId, NodeId, SlotRange, Why};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) struct Healing {
 
 impl World {
     pub(crate) fn heal(&mut self) -> Result<(), Violation> {
-        self.trace.say(self.now, "everything heals".to_owned());
+        self.trace.fault(self.now, "everything heals".to_owned());
         self.faults.over = true;
         self.healing.healed = self.now;
         self.net.heal();
@@ -48,7 +48,10 @@ impl World {
                 self.net.cut(one, other);
                 self.net.cut(other, one);
             }
-            Lasting::Disk(host) => self.hosts[host].disk.slow(Moment::NEVER),
+            Lasting::Disk(host) => {
+                self.hosts[host].has_stalled = true;
+                self.hosts[host].disk.slow(Moment::NEVER);
+            }
             Lasting::Down(host) => self.keep_down(host),
         }
         for host in 0..self.hosts.len() {
@@ -62,6 +65,9 @@ impl World {
                     self.resume(host, life)?;
                 }
                 Life::Running(_) => {}
+            }
+            for shard in self.hosts[host].hanging.clone().into_keys() {
+                self.go_on(host, shard)?;
             }
         }
         Ok(())
@@ -223,6 +229,11 @@ impl World {
         if voters != expected {
             return Some(format!("{voters} voters of {present} present nodes in {:?}", leading.government));
         }
+        // Where something stays broken the leader may not know all clocks.
+        let clocks = self.checks.clocks.what_is_missing(&self.hosts, state, self.now);
+        if let Some(missing) = clocks.filter(|_| self.plan.lasting == Lasting::Nothing) {
+            return Some(missing);
+        }
         if !state.barriers.is_empty() {
             return Some(format!("barriers still open: {:?}", state.barriers.keys().collect::<Vec<_>>()));
         }
@@ -254,7 +265,8 @@ impl World {
             return None;
         }
         let alarms = distributor.alarms();
-        if let Some(alarm) = alarms.iter().find(|alarm| !matches!(alarm, Alarm::Short { .. })) {
+        let expected = |alarm: &&Alarm| matches!(alarm, Alarm::Short { .. } | Alarm::Skewed { .. });
+        if let Some(alarm) = alarms.iter().find(|alarm| !expected(alarm)) {
             return Some(format!("an alarm: {alarm}"));
         }
         (!distributor.is_quiet()).then(|| "the distributor has something to do".to_owned())
@@ -274,6 +286,9 @@ impl World {
         }
         match state.members.get(&identity.node) {
             None => return Some(format!("{name} is {}, which the leader does not know", identity.node)),
+            // A disk that is too slow for its node to be of use stays so.
+            Some(Member { standing: Standing::Absent { why: Why::Stalled, .. }, .. })
+                if self.plan.lasting == Lasting::Disk(host) => {}
             Some(member) if member.standing != Standing::Present => {
                 return Some(format!("{name} is {}, which the leader has as {:?}", identity.node, member.standing));
             }

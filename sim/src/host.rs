@@ -14,6 +14,7 @@ use crate::world::Happening;
 use atoll_node::{Config, Node, View};
 use atoll_types::{ClusterId, JournalSeq, NodeId, Time};
 use atoll_wire::Recorder;
+use std::collections::BTreeMap;
 use std::fs::File;
 
 #[derive(Debug)]
@@ -52,6 +53,10 @@ pub(crate) struct Host {
     pub(crate) arrives_only: bool,
     /// The node that the disk knows, as far as it is safe.
     pub(crate) kept: Option<(ClusterId, NodeId)>,
+    /// Shards that stand still, and since when.
+    pub(crate) hanging: BTreeMap<usize, Moment>,
+    /// A shard of it hung once, or its disk was slow or hung.
+    pub(crate) has_stalled: bool,
 }
 
 impl std::fmt::Debug for Host {
@@ -79,6 +84,8 @@ impl Host {
             recording: None,
             arrives_only: false,
             kept: None,
+            hanging: BTreeMap::new(),
+            has_stalled: false,
         }
     }
 
@@ -127,5 +134,6 @@ impl Host {
         self.unanswered = None;
         self.recording = None;
         self.partners.fill(false);
+        self.hanging.clear();
     }
 }

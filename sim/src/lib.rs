@@ -18,6 +18,7 @@
 //! | `healing.rs` | what must be true in the end |
 //! | `check/` | the rules, one file each |
 //! | `trace.rs` | the digest of a run and its last events |
+//! | `watch.rs` | somebody who looks on, for `atoll sim --serve` |
 //! | `quiet.rs` | a panic of the core, as a violation |
 //! | `scenario.rs`, `scenario/` | transcripts: what happens to a cluster, line by line |
 //! | `large.rs` | clusters of hundreds of nodes, for counting messages |
@@ -39,6 +40,7 @@ mod plan;
 mod quiet;
 pub mod scenario;
 mod trace;
+mod watch;
 mod workload;
 mod world;
 
@@ -48,6 +50,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use large::{Census, grow};
+pub use watch::{Process, Sight, Watcher, watch};
 
 /// How to run a seed.
 #[derive(Clone, Debug)]

@@ -184,7 +184,8 @@ impl World {
             let shards = host.core()?.shards();
             let replica = shards.iter().find_map(|shard| shard.replicas().get(&bucket))?;
             let last: Mark = replica.log().last();
-            (of == cluster && present && last != Mark::default()).then_some((last, node))
+            let sound = last != Mark::default() && !replica.is_useless() && !replica.is_blank();
+            (of == cluster && present && sound).then_some((last, node))
         });
         copies.max().map(|(_, node)| node)
     }
@@ -196,6 +197,7 @@ impl World {
         let stuck = distributor.alarms().into_iter().find_map(|alarm| match alarm {
             Alarm::DrainWithoutSpare { node } | Alarm::DrainBlocked { node } => Some(node),
             Alarm::Lost { .. } | Alarm::Unserved { .. } | Alarm::Stopped { .. } | Alarm::Short { .. } => None,
+            Alarm::Skewed { .. } => None,
         });
         match stuck.filter(|_| self.operator.rng.one_in(4)) {
             Some(node) => self.operate(host, Operation::Undrain { node }),

@@ -43,6 +43,10 @@ pub(crate) enum Kind {
     Wish,
     /// A host stops in good order, and starts again.
     Restart,
+    /// One shard of a host stands still for a while; the rest of it goes on, and is heard.
+    HangShard,
+    /// A disk does nothing for a while.
+    HangDisk,
 }
 
 impl Kind {
@@ -64,6 +68,9 @@ impl Kind {
         Kind::Wish,
         Kind::Restart,
     ];
+
+    /// Drawn after all else, so that they change nothing where they are not drawn.
+    pub(crate) const HANGS: [Kind; 2] = [Kind::HangShard, Kind::HangDisk];
 }
 
 /// What stays broken when all else heals.
@@ -175,7 +182,7 @@ impl Plan {
         let heal_at = Moment::default().after(span * 2 / 3);
         let mut configs = draw_configs(rng, count);
         let starts = configs.iter().map(|config| draw_start(rng, config, heal_at)).collect();
-        let kinds = if all { Kind::ALL.to_vec() } else { draw_kinds(rng) };
+        let mut kinds = if all { Kind::ALL.to_vec() } else { draw_kinds(rng) };
         let lasting = draw_lasting(rng, &configs);
         let fault_pace = rng.between(Duration::from_millis(150), Duration::from_millis(2_500));
         let (reckless, skewed, refusals) = (rng.one_in(5), rng.one_in(2), !rng.one_in(3));
@@ -184,6 +191,9 @@ impl Plan {
         let load = draw_load(rng);
         draw_buckets(rng, &mut configs);
         let clients = draw_clients(rng, &configs, skewed);
+        draw_lease(rng, &mut configs);
+        draw_hangs(rng, &mut kinds);
+        draw_max_skew(rng, &mut configs);
         Plan {
             configs,
             starts,
@@ -401,6 +411,33 @@ fn draw_buckets(rng: &mut Rng, configs: &mut [Config]) {
         (config.buckets, config.shards) = (buckets, shards);
         (config.timing, config.limits) = (timing.clone(), limits.clone());
     }
+}
+
+/// Leases in some seeds, from a few heartbeats to longer than it takes to be missed.
+fn draw_lease(rng: &mut Rng, configs: &mut [Config]) {
+    let (drawn, eighths) = (rng.one_in(3), 3 + rng.below(14) as u32);
+    for config in configs.iter_mut().filter(|_| drawn) {
+        config.timing.lease = config.timing.ack_timeout * eighths / 8;
+    }
+}
+
+/// Where there are faults at all.
+fn draw_hangs(rng: &mut Rng, kinds: &mut Vec<Kind>) {
+    for kind in Kind::HANGS {
+        if rng.one_in(4) && !kinds.is_empty() {
+            kinds.push(kind);
+        }
+    }
+}
+
+/// From less than clocks are off by in most seeds to about as much; none in some.
+fn draw_max_skew(rng: &mut Rng, configs: &mut [Config]) {
+    let max_skew = match rng.below(4) {
+        0 => Duration::ZERO,
+        1 => rng.between(Duration::from_millis(300), Duration::from_secs(3)),
+        _wide => rng.between(Duration::from_secs(3), Duration::from_secs(20)),
+    };
+    configs.iter_mut().for_each(|config| config.timing.max_skew = max_skew);
 }
 
 /// A few clients on few keys. All of them together ask some dozen times a second, more in some seeds.

@@ -2,8 +2,9 @@
 
 use crate::clock::Moment;
 use crate::plan::host_name;
+use crate::watch::Sight;
 use atoll_node::shard::door::Answer;
-use atoll_node::{BucketEvent, Event};
+use atoll_node::{BucketEvent, Envelope, Event};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,12 +24,14 @@ pub(crate) struct Trace {
     notes: VecDeque<(Moment, Note)>,
     /// Print as it happens.
     aloud: bool,
+    /// For a watcher, if there is one; taken from here after every turn.
+    pub(crate) sights: Option<Vec<(Moment, Sight)>>,
     scratch: Vec<u8>,
 }
 
 impl Trace {
     pub(crate) fn new(seed: u64, aloud: bool) -> Trace {
-        Trace { digest: seed, notes: VecDeque::with_capacity(KEPT + 1), aloud, scratch: Vec::new() }
+        Trace { digest: seed, notes: VecDeque::with_capacity(KEPT + 1), aloud, sights: None, scratch: Vec::new() }
     }
 
     pub(crate) fn digest(&self) -> u64 {
@@ -81,6 +84,7 @@ impl Trace {
             | Event::LevelRaised { .. }
             | Event::Alarm(_) => true,
         };
+        self.see(now, || Sight::Raised { node: host_name(host), event: event.clone() });
         if interesting || self.aloud {
             self.note(now, Note::Raised { host, event });
         }
@@ -95,7 +99,10 @@ impl Trace {
         self.mix(word);
         // Each entry on every member would push everything else out.
         let interesting = match &event {
-            BucketEvent::Applied { .. } | BucketEvent::Committed { .. } | BucketEvent::Confirmed { .. } => false,
+            BucketEvent::Applied { .. }
+            | BucketEvent::Committed { .. }
+            | BucketEvent::Confirmed { .. }
+            | BucketEvent::Leased { .. } => false,
             BucketEvent::Serving { .. }
             | BucketEvent::Cut { .. }
             | BucketEvent::Installed { .. }
@@ -118,7 +125,29 @@ impl Trace {
         self.mix(word);
     }
 
+    fn see(&mut self, now: Moment, sight: impl FnOnce() -> Sight) {
+        if let Some(sights) = &mut self.sights {
+            sights.push((now, sight()));
+        }
+    }
+
+    /// A message is sent, and arrives then; or never.
+    pub(crate) fn sent(&mut self, now: Moment, from: usize, to: usize, envelope: &Envelope, arrives: Option<Moment>) {
+        self.see(now, || Sight::Sent {
+            from: host_name(from),
+            to: host_name(to),
+            envelope: envelope.clone(),
+            arrives: arrives.map(Moment::elapsed),
+        });
+    }
+
+    pub(crate) fn fault(&mut self, now: Moment, text: String) {
+        self.see(now, || Sight::Fault(text.clone()));
+        self.note(now, Note::Said(text));
+    }
+
     pub(crate) fn say(&mut self, now: Moment, text: String) {
+        self.see(now, || Sight::Said(text.clone()));
         self.note(now, Note::Said(text));
     }
 

@@ -9,7 +9,7 @@
 use crate::check::{Arriving, BucketArriving, Checks};
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
-use crate::disk::Disk;
+use crate::disk::{Disk, is_damaged};
 use crate::host::{Host, Life};
 use crate::net::Net;
 use crate::plan::{Plan, host_name};
@@ -57,6 +57,12 @@ pub(crate) enum Happening {
     Resume {
         host: u32,
         life: u32,
+    },
+    /// A shard that hung goes on.
+    GoOn {
+        host: u32,
+        life: u32,
+        shard: u32,
     },
     /// The links that one fault cut work again.
     Mend(u32),
@@ -208,6 +214,7 @@ impl World {
                 Ok(())
             }
             Happening::Resume { host, life } => self.resume(host as usize, life),
+            Happening::GoOn { host, life, shard } => self.may_go_on(host as usize, life, shard as usize),
             Happening::Mend(cut) => {
                 self.mend(cut as usize);
                 Ok(())
@@ -303,7 +310,19 @@ impl World {
         let Some(synced) = self.hosts[host].disk.finish_sync() else { return Ok(()) };
         self.checks.on_safe(&mut self.hosts[host], host, &synced.records);
         self.trace.happened(self.now, host, 1);
-        self.step(host, Input::Persisted(synced.through))
+        self.step(host, Input::Persisted(synced.through))?;
+        while let Some(bucket) = self.hosts[host].disk.ask() {
+            self.step(host, Input::Condense(bucket))?;
+        }
+        Ok(())
+    }
+
+    fn may_go_on(&mut self, host: usize, life: u32, shard: usize) -> Result<(), Violation> {
+        let happening = Happening::GoOn { host: host as u32, life, shard: shard as u32 };
+        if life != self.hosts[host].lives || self.set_aside(host, happening) {
+            return Ok(());
+        }
+        self.go_on(host, shard)
     }
 
     /// A process that sends to a machine where nobody listens is told so, once for each time that nobody does.
@@ -359,14 +378,15 @@ impl World {
             Vec::new()
         };
         let seed = self.rng.next();
-        let config = self.config_for_start(host, records.is_empty());
+        // Whoever cannot read what it promised begins as if it had never promised anything.
+        let blank = records.is_empty() || is_damaged(&records);
+        let config = self.config_for_start(host, blank);
         self.trace.say(self.now, format!("{} starts, from {} records", host_name(host), records.len()));
         self.trace.happened(self.now, host, seed);
         self.faults.forget_told(host);
         let now = self.hosts[host].clock.read(self.now);
         self.hosts[host].lives += 1;
         self.begin_recording(host, &config, seed, &records, now);
-        let blank = records.is_empty();
         let core = Node::start(config, seed, records, now);
         self.hosts[host].life = Life::Running(Box::new(core));
         self.checks.on_start(&self.hosts, host, blank)?;

@@ -2,6 +2,8 @@
 //!
 //! Not here: what a continuous-integration machine runs (`.ci/run`); the rules of `tidy` (`tidy/*.rs`).
 
+mod micro;
+mod package;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +16,10 @@ Usage: cargo xtask COMMAND
   ci      formatting, clippy, tidy, all tests; never writes
   fix     lets clippy and rustfmt repair what they can, and writes the scenario transcripts anew
   tidy    checks what no compiler checks: layout, dependency direction, links, names
-  bench   runs the simulator's benchmark";
+  bench   runs the simulator's benchmark, and the core's by the clock
+  micro   counts the instructions of the core's hot operations, and fails where they are over the baseline by more
+          than 5%; `micro --update` writes the baseline anew. Needs valgrind
+  deb     builds the Debian package and unpacks it into a folder; needs cargo-deb";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,7 +29,10 @@ fn main() -> ExitCode {
         ["ci"] => ci(&root),
         ["fix"] => fix(&root),
         ["tidy"] => tidy(&root),
-        ["bench"] => cargo(&root, &["bench", "--package", "atoll-sim"], &[]),
+        ["bench"] => bench(&root),
+        ["micro"] => micro::run(&root, false),
+        ["micro", "--update"] => micro::run(&root, true),
+        ["deb"] => package::deb(&root),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
@@ -68,6 +76,11 @@ fn fix(root: &Path) -> Result<(), String> {
     // After clippy, whose repairs are not always formatted.
     cargo(root, &["fmt", "--all"], &[])?;
     cargo(root, &["test", "--package", "atoll-sim", "--test", "scenarios"], &[("UPDATE_TRANSCRIPTS", "1")])
+}
+
+fn bench(root: &Path) -> Result<(), String> {
+    cargo(root, &["bench", "--package", "atoll-sim"], &[])?;
+    cargo(root, &["run", "--release", "--package", "atoll-micro"], &[])
 }
 
 fn tidy(root: &Path) -> Result<(), String> {

@@ -9,6 +9,8 @@
 //! | `submitter.rs` | gets this node's submissions into the log |
 //! | `seats.rs` | which government the leader should propose |
 //! | `health.rs` | whom the leader hears, and what follows |
+//! | `vitals.rs` | how a node is, by its own word |
+//! | `skew.rs` | whose clock is off |
 //! | `arrival.rs` | how a blank node founds a cluster or asks to be let in |
 //! | `snapshot.rs` | making, keeping, fetching and checking snapshots |
 //!
@@ -20,13 +22,16 @@ pub mod health;
 mod member;
 pub mod message;
 pub mod seats;
+pub mod skew;
 pub mod snapshot;
 mod state;
 mod submissions;
 pub mod submitter;
+pub mod vitals;
 
 pub use barrier::Barrier;
 pub use member::{Member, Standing};
 pub use message::Message;
 pub use state::{Effect, State};
 pub use submissions::Submitted;
+pub use vitals::{Pulse, Vitals, Work};

@@ -27,6 +27,8 @@ pub struct Member {
     pub standing: Standing,
     /// An operator wants it gone. Standing tells how it is until then.
     pub ordered_out: bool,
+    /// Its clock is off: it should lead no bucket.
+    pub skewed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +57,7 @@ impl Member {
             arrived,
             standing,
             ordered_out: false,
+            skewed: false,
         }
     }
 

@@ -1,9 +1,12 @@
 //! Every message about the cluster itself. `docs/protocol/cluster.md` tells who sends which to whom.
 
+use crate::skew::Ahead;
+use crate::vitals::Vitals;
 use atoll_types::{
-    Address, ClusterId, Cookie, Generation, Incarnation, Level, Name, Newcomer, NodeId, Payload, Slot, Submission,
+    Address, ClusterId, Cookie, Generation, Incarnation, Level, Name, Newcomer, NodeId, Payload, Slot, Submission, Time,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -15,6 +18,7 @@ pub enum Message {
     NoSnapshot(NoSnapshot),
     Offer(Offer),
     Report(Report),
+    Confirmed(Confirmed),
     Ping(Ping),
     Pong(Pong),
     Submit(Submit),
@@ -28,6 +32,9 @@ pub struct Ask {
     pub newcomer: Newcomer,
     /// The `--bootstrap` list of the asker.
     pub founders: Vec<Name>,
+    /// It has belonged to a cluster, and knows that nothing is left of what it kept there: it departed, or its disk is
+    /// damaged.
+    pub forgot: bool,
 }
 
 /// The answer of whoever is asked: what am I?
@@ -87,13 +94,29 @@ pub struct Offer {
 /// Health, on its way up the relay tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
+    /// By the sender's own clock. Comes back as `Confirmed::sent`.
+    pub sent: Time,
     pub position: Slot,
     /// The highest feature level the sender understands.
     pub level: Level,
+    pub vitals: Vitals,
     /// Whom the sender has heard, itself or through reports, since its last report.
     pub sightings: Vec<Sighting>,
     /// Whose process the sender knows to be gone.
     pub dead: Vec<(NodeId, Incarnation)>,
+}
+
+/// The answer to a report: "`age` before I wrote this, all that was decided was in the log up to `position`."
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// Of the report.
+    pub sent: Time,
+    /// How long ago, by the clock of whoever says this, a leader was confirmed by its majority.
+    pub age: Duration,
+    pub position: Slot,
+    /// The clock of whoever says this, now, and by how much it is ahead of the leader's.
+    pub at: Time,
+    pub ahead: Option<Ahead>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,12 +126,14 @@ pub struct Sighting {
     pub position: Slot,
     /// Of a life the log does not know yet: where it is, and the feature level it understands.
     pub returned: Option<(Address, Level)>,
+    /// As it last said of itself.
+    pub vitals: Option<Vitals>,
 }
 
 impl Sighting {
     /// Heard, and nothing more is known.
     pub fn of(node: NodeId, incarnation: Incarnation) -> Sighting {
-        Sighting { node, incarnation, position: Slot::ZERO, returned: None }
+        Sighting { node, incarnation, position: Slot::ZERO, returned: None, vitals: None }
     }
 
     /// Adds what a later sighting tells of the same node.
@@ -118,7 +143,17 @@ impl Sighting {
         } else if later.incarnation == self.incarnation {
             self.position = self.position.max(later.position);
             self.returned = later.returned.or(self.returned.take());
+            keep_later(&mut self.vitals, later.vitals);
         }
+    }
+}
+
+/// Two followers may pass an old sighting back and forth: the clock of whom it is about tells which is newer.
+pub(crate) fn keep_later(known: &mut Option<Vitals>, other: Option<Vitals>) {
+    if let Some(other) = other
+        && known.as_ref().is_none_or(|known| known.clock < other.clock)
+    {
+        *known = Some(other);
     }
 }
 
@@ -129,6 +164,7 @@ pub struct Ping;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pong {
     pub position: Slot,
+    pub vitals: Vitals,
 }
 
 /// On its way to the leader. Answered by its decision in the log; sent again until then.

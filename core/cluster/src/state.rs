@@ -230,6 +230,15 @@ impl State {
                     }
                 }
             }
+            Edict::Skewed { node, incarnation, skewed } => {
+                if let Some(member) = self.members.get_mut(node)
+                    && member.incarnation == *incarnation
+                    && member.skewed != *skewed
+                {
+                    member.skewed = *skewed;
+                    effects.push(Effect::StandingChanged);
+                }
+            }
             Edict::Level(level) => {
                 if *level > self.level && self.understood() >= *level {
                     self.level = *level;
@@ -292,6 +301,11 @@ impl State {
             Request::Reports(reports) => effects.push(Effect::Reports { node, reports: reports.clone() }),
             Request::Operate(_) => {} // Answered by whoever can do it.
             Request::Pause => self.set_absent(slot, node, Why::Stopped, effects),
+            Request::Reached(endpoints) => {
+                if let Some(member) = self.members.get_mut(&node) {
+                    member.endpoints = endpoints.clone();
+                }
+            }
             Request::Depart { node } => {
                 if !self.can_spare(*node) {
                     return false;

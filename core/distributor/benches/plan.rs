@@ -3,6 +3,7 @@
 
 use atoll_distributor::{Decided, Distributor, Hypothesis, Roster, Settings, Standing};
 use atoll_types::{Cookie, Generation, Incarnation, Name, NodeId, Slot, Step, Time};
+use std::time::Duration;
 use std::time::Instant;
 
 const NODES: u32 = 300;
@@ -12,7 +13,16 @@ const TURNS: u32 = 20;
 fn standing(zones: u32, number: u32) -> Standing {
     let zone = Name::from(format!("zone {}", number % zones).as_str());
     let incarnation = Incarnation { life: 1, cookie: Cookie(u64::from(number)) };
-    Standing { present: true, incarnation, zone, weight: 1, durable: true, leaving: false, stopped: false }
+    Standing {
+        present: true,
+        incarnation,
+        zone,
+        weight: 1,
+        durable: true,
+        leaving: false,
+        stopped: false,
+        skewed: false,
+    }
 }
 
 fn at(slot: u64) -> Decided {
@@ -34,7 +44,8 @@ fn main() {
         let roster: Roster = (1..=NODES).map(|number| (NodeId(number), standing(zones, number))).collect();
         let mut distributor = Distributor::new();
         distributor.on_roster(at(1), &roster);
-        let order = distributor.order(vec![Step::Place { buckets: BUCKETS, copies: 3, min_copies: 2 }]);
+        let order =
+            distributor.order(vec![Step::Place { buckets: BUCKETS, copies: 3, min_copies: 2, lease: Duration::ZERO }]);
         let begun = Instant::now();
         distributor.on_order(at(2_000_000), &order);
         println!("{:<44} {:>9.3} ms", "first placement", begun.elapsed().as_secs_f64() * 1000.0);

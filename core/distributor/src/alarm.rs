@@ -19,44 +19,57 @@ pub enum Alarm {
     DrainWithoutSpare { node: NodeId },
     /// A drain that cannot go on: too few nodes would remain.
     DrainBlocked { node: NodeId },
+    /// Its clock is far from the others'. It leads so many buckets all the same, because nobody else can.
+    Skewed { node: NodeId, leads: usize },
 }
 
 /// `3, 7, 12 and 5 more`
-fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result {
+fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 8;
-    for (index, item) in items.iter().take(SHOWN).enumerate() {
-        write!(f, "{}{item}", if index == 0 { "" } else { ", " })?;
-    }
-    match items.len().checked_sub(SHOWN) {
-        Some(more) if more > 0 => write!(f, " and {more} more"),
-        Some(_) | None => Ok(()),
+    let more = items.len().saturating_sub(SHOWN);
+    let shown = items.take(SHOWN).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+/// `1 bucket has`, `2 buckets have`
+fn buckets_have(count: usize) -> String {
+    if count == 1 { "1 bucket has".to_owned() } else { format!("{count} buckets have") }
+}
+
+impl Alarm {
+    /// With nodes by their names.
+    pub fn words(&self, name: impl Fn(NodeId) -> String) -> String {
+        let buckets = |buckets: &[BucketId]| list(buckets.iter().map(ToString::to_string));
+        match self {
+            Alarm::Lost { buckets: lost } => format!("lost, no eligible copy is left: bucket {}", buckets(lost)),
+            Alarm::Unserved { buckets: unserved, waiting_for } => {
+                let nodes = list(waiting_for.iter().map(|&node| name(node)));
+                format!("not served until one of {nodes} returns: bucket {}", buckets(unserved))
+            }
+            Alarm::Stopped { buckets, needed } => {
+                format!("{} fewer than {needed} copies and can commit nothing", buckets_have(*buckets))
+            }
+            Alarm::Short { buckets, nodes, wanted } => {
+                let nodes = if *nodes == 1 { "is only 1 node".to_owned() } else { format!("are only {nodes} nodes") };
+                format!("{} fewer than {wanted} copies, and there {nodes}", buckets_have(*buckets))
+            }
+            Alarm::DrainWithoutSpare { node } => {
+                format!("the drain of {} leaves buckets with fewer copies: there is no spare node", name(*node))
+            }
+            Alarm::Skewed { node, leads: 0 } => {
+                format!("the clock of {} is off: it leads no bucket until it is right", name(*node))
+            }
+            Alarm::Skewed { node, leads } => {
+                format!("the clock of {} is off, and nobody else can lead {leads} of its buckets", name(*node))
+            }
+            Alarm::DrainBlocked { node } => format!("the drain of {} waits: too few nodes would remain", name(*node)),
+        }
     }
 }
 
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Alarm::Lost { buckets } => {
-                write!(f, "lost, no eligible copy is left: bucket ")?;
-                list(f, buckets)
-            }
-            Alarm::Unserved { buckets, waiting_for } => {
-                write!(f, "not served until one of ")?;
-                list(f, waiting_for)?;
-                write!(f, " returns: bucket ")?;
-                list(f, buckets)
-            }
-            Alarm::Stopped { buckets, needed } => {
-                write!(f, "{buckets} buckets have fewer than {needed} copies and commit nothing")
-            }
-            Alarm::Short { buckets, nodes, wanted } => {
-                write!(f, "{buckets} buckets have fewer than {wanted} copies, and there are only {nodes} nodes")
-            }
-            Alarm::DrainWithoutSpare { node } => {
-                write!(f, "the drain of {node} leaves buckets with fewer copies: there is no spare node")
-            }
-            Alarm::DrainBlocked { node } => write!(f, "the drain of {node} waits: too few nodes would remain"),
-        }
+        f.write_str(&self.words(|node| node.to_string()))
     }
 }
 
@@ -99,6 +112,10 @@ impl Distributor {
             } else if nodes < self.copies() && known.standing.present {
                 alarms.push(Alarm::DrainWithoutSpare { node });
             }
+        }
+        for (&node, _) in self.nodes.iter().filter(|(_, known)| known.standing.present && known.standing.skewed) {
+            let leads = self.buckets.values().filter(|bucket| bucket.primary() == node).count();
+            alarms.push(Alarm::Skewed { node, leads });
         }
         alarms
     }

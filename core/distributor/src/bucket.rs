@@ -17,6 +17,7 @@
 //!
 //! Not here: which steps are legal (`moves`), what a removal does (`removal`), what should be done next (`orders`).
 
+use crate::state::Decided;
 use atoll_types::{Appointment, BucketId, Bug, Duty, Epoch, Mark, NodeId, Offset, SlotRange, planted};
 use serde::{Deserialize, Serialize};
 
@@ -54,11 +55,13 @@ impl Bucket {
     /// A bucket with nothing in it. All logs are empty, so there is nothing to settle.
     pub(crate) fn begin(
         range: SlotRange,
-        epoch: Epoch,
+        at: Decided,
+        revived: u32,
         primary: NodeId,
         mut members: Vec<NodeId>,
         base: Offset,
     ) -> Bucket {
+        let epoch = at.epoch(revived);
         members.sort();
         let eligible = members.clone();
         Bucket {
@@ -73,7 +76,7 @@ impl Bucket {
             begins: Some(base),
             beginning: Mark { epoch, offset: base },
             divided: None,
-            revived: 0,
+            revived,
         }
     }
 
@@ -133,10 +136,10 @@ impl Bucket {
 
     /// A new epoch. What was said about the last one counts no more, and a split under way is called off: the wish for
     /// it remains. Members that stay named nowhere are former.
-    pub(crate) fn appoint(&mut self, epoch: Epoch, primary: NodeId, mut members: Vec<NodeId>) {
+    pub(crate) fn appoint(&mut self, at: Decided, primary: NodeId, mut members: Vec<NodeId>) {
         members.sort();
         let before = std::mem::take(&mut self.appointment.members);
-        self.appointment.epoch = epoch;
+        self.appointment.epoch = at.epoch(self.revived);
         self.appointment.primary = primary;
         self.appointment.catching_up.retain(|node| !members.contains(node));
         self.appointment.members = members;

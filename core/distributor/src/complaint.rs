@@ -79,7 +79,10 @@ impl Distributor {
         let before = bucket.primary();
         let stay = bucket.eligible_members();
         let heirs: Vec<NodeId> = stay.iter().copied().filter(|&node| node != before).collect();
-        let heir = if heirs.contains(&from) { from } else { primaries.fewest(&heirs) };
+        let best = primaries.fewest(&heirs);
+        // Who complains is there for sure. But nobody leads whose clock is off, if another can.
+        let fit = heirs.contains(&from) && primaries.is_skewed(from) <= primaries.is_skewed(best);
+        let heir = if fit { from } else { best };
         if heir.is_nobody() {
             return;
         }
@@ -91,7 +94,7 @@ impl Distributor {
         } else {
             primaries.moved(before, heir);
             // Those who are eligible hold everything that was committed, so any of them can lead the same set.
-            bucket.appoint(at.epoch(), heir, stay);
+            bucket.appoint(at, heir, stay);
             bucket.catch_up(fallen);
         }
         self.removal = at.slot;

@@ -1,6 +1,7 @@
 //! What would happen if: the moves, worked out on a copy of the state whose nodes all do their part at once.
 
 use crate::alarm::Alarm;
+use crate::operations::Impossible;
 use crate::orders::Settings;
 use crate::state::{Decided, Distributor, Roster, Standing};
 use atoll_types::{BucketId, Incarnation, Name, NodeId, Operation, Report, Step, Time};
@@ -62,15 +63,17 @@ pub struct Plan {
     pub moves: Vec<Move>,
     /// What is still wrong afterwards.
     pub alarms: Vec<Alarm>,
+    /// Why the wish would not be granted at all, if it would not.
+    pub refused: Option<Impossible>,
 }
 
 impl Distributor {
     /// The moves that would follow, and what would still be wrong after them. Changes nothing.
     pub fn plan(&self, what: &Hypothesis) -> Plan {
         let mut run = Run::of(self);
-        run.suppose(what);
+        let refused = run.suppose(what).err();
         run.play();
-        Plan { moves: run.moves, alarms: run.state.alarms() }
+        Plan { moves: run.moves, alarms: run.state.alarms(), refused }
     }
 }
 
@@ -92,7 +95,7 @@ impl Run {
         Run { state, at, moves: Vec::new() }
     }
 
-    fn suppose(&mut self, what: &Hypothesis) {
+    fn suppose(&mut self, what: &Hypothesis) -> Result<(), Impossible> {
         let mut roster: Roster = self.state.nodes.iter().map(|(&node, known)| (node, known.standing.clone())).collect();
         let at = self.next();
         match what {
@@ -108,6 +111,7 @@ impl Run {
                     durable: true,
                     leaving: false,
                     stopped: false,
+                    skewed: false,
                 };
                 roster.insert(node, standing);
                 self.state.on_roster(at, &roster);
@@ -123,15 +127,11 @@ impl Run {
                     }
                 }
             }
-            // A wish that is refused leads to nothing, and the alarms tell of the rest.
-            Hypothesis::Drain { node } => {
-                let _ = self.state.on_operation(at, &Operation::Drain { node: *node });
-            }
-            Hypothesis::Split { bucket } => {
-                let _ = self.state.on_operation(at, &Operation::Split { bucket: *bucket });
-            }
+            Hypothesis::Drain { node } => self.state.on_operation(at, &Operation::Drain { node: *node })?,
+            Hypothesis::Split { bucket } => self.state.on_operation(at, &Operation::Split { bucket: *bucket })?,
             Hypothesis::Nothing => {}
         }
+        Ok(())
     }
 
     /// Orders and reports by turns, until there is nothing to do.

@@ -5,15 +5,20 @@
 
 use crate::state::Distributor;
 use atoll_types::{Name, NodeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many buckets each node is primary of, while an entry is applied.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Primaries(BTreeMap<NodeId, u64>);
+pub(crate) struct Primaries {
+    counts: BTreeMap<NodeId, u64>,
+    /// Their clocks are off: the last to be chosen.
+    skewed: BTreeSet<NodeId>,
+}
 
 impl Primaries {
     pub(crate) fn of(distributor: &Distributor) -> Primaries {
-        let mut primaries = Primaries::default();
+        let skewed = distributor.nodes.iter().filter(|(_, node)| !node.is_on_time()).map(|(&id, _)| id).collect();
+        let mut primaries = Primaries { counts: BTreeMap::new(), skewed };
         for bucket in distributor.buckets.values() {
             primaries.moved(NodeId::NOBODY, bucket.primary());
         }
@@ -21,21 +26,26 @@ impl Primaries {
     }
 
     pub(crate) fn moved(&mut self, from: NodeId, to: NodeId) {
-        if let Some(count) = self.0.get_mut(&from) {
+        if let Some(count) = self.counts.get_mut(&from) {
             *count = count.saturating_sub(1);
         }
         if !to.is_nobody() {
-            *self.0.entry(to).or_insert(0) += 1;
+            *self.counts.entry(to).or_insert(0) += 1;
         }
     }
 
     pub(crate) fn count(&self, node: NodeId) -> u64 {
-        self.0.get(&node).copied().unwrap_or(0)
+        self.counts.get(&node).copied().unwrap_or(0)
     }
 
-    /// Of these, the one with the fewest; nobody of none.
+    pub(crate) fn is_skewed(&self, node: NodeId) -> bool {
+        self.skewed.contains(&node)
+    }
+
+    /// Of these, the one with the fewest, if possible with a clock that is right; nobody of none.
     pub(crate) fn fewest(&self, nodes: &[NodeId]) -> NodeId {
-        nodes.iter().copied().min_by_key(|&node| (self.count(node), node)).unwrap_or(NodeId::NOBODY)
+        let order = |&node: &NodeId| (self.is_skewed(node), self.count(node), node);
+        nodes.iter().copied().min_by_key(order).unwrap_or(NodeId::NOBODY)
     }
 }
 

@@ -37,7 +37,9 @@ impl Distributor {
 
     fn take_step(&mut self, at: Decided, step: &Step) {
         match step {
-            Step::Place { buckets, copies, min_copies } => self.place(at, *buckets, *copies, *min_copies),
+            Step::Place { buckets, copies, min_copies, lease } => {
+                self.place(at, *buckets, *copies, *min_copies, *lease)
+            }
             Step::Expand { bucket, epoch, add } => self.expand(at, *bucket, *epoch, add),
             Step::Unite { bucket, epoch } => self.unite(at, *bucket, *epoch),
             Step::Abandon { bucket, epoch, drop } => self.abandon(at, *bucket, *epoch, drop),
@@ -76,7 +78,7 @@ impl Distributor {
         }
         let members: Vec<NodeId> = bucket.members().iter().chain(&bucket.ready).copied().collect();
         let primary = bucket.primary();
-        bucket.appoint(at.epoch(), primary, members);
+        bucket.appoint(at, primary, members);
         self.touch(at, id);
     }
 
@@ -100,10 +102,10 @@ impl Distributor {
         }
         let members = bucket.members().to_vec();
         if may_move_on(bucket) && bucket.appointment.is_member(to) {
-            bucket.appoint(at.epoch(), to, members);
+            bucket.appoint(at, to, members);
         } else if members.len() < min_copies {
             // Nothing can have been committed in so small a set: whoever is eligible can begin again without it.
-            bucket.appoint(at.epoch(), to, vec![to]);
+            bucket.appoint(at, to, vec![to]);
         } else {
             return;
         }
@@ -126,7 +128,7 @@ impl Distributor {
         if planted(Bug::AbdicateUnsettled) {
             bucket.eligible.clone_from(&left);
         }
-        bucket.appoint(at.epoch(), primary, left);
+        bucket.appoint(at, primary, left);
         self.touch(at, id);
     }
 

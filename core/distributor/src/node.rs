@@ -1,7 +1,7 @@
 //! What the distributor knows of a node, and of links between nodes that somebody complained of.
 
 use crate::state::Standing;
-use atoll_types::{NodeId, Time};
+use atoll_types::{Bug, NodeId, Time, planted};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -38,7 +38,12 @@ impl Node {
     }
 
     pub(crate) fn may_lead(&self) -> bool {
-        self.may_hold() && !self.stepped_back
+        self.may_hold() && !self.stepped_back && self.is_on_time()
+    }
+
+    /// Its clock is near the others'. One that is not leads where nobody else can: better late than not at all.
+    pub(crate) fn is_on_time(&self) -> bool {
+        !self.standing.skewed || planted(Bug::SkewedLeads)
     }
 
     pub(crate) fn may_be_given(&self, now: Time) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::state::{Decided, Distributor};
-use atoll_types::{BucketId, Mark, NodeId, Operation, Time};
+use atoll_types::{BucketId, Bug, Mark, NodeId, Operation, Time, planted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -108,7 +108,8 @@ impl Distributor {
             self.buckets.values().filter(|bucket| bucket.primary() == node && bucket.settled).map(Bucket::id).collect();
         for id in led {
             let Some(bucket) = self.buckets.get(&id) else { continue };
-            let may_lead = |heir: &NodeId| self.nodes.get(heir).is_some_and(|heir| heir.may_lead());
+            let may_lead =
+                |heir: &NodeId| self.nodes.get(heir).is_some_and(|heir| heir.may_hold() && !heir.stepped_back);
             let heirs: Vec<NodeId> =
                 bucket.eligible_members().into_iter().filter(|&heir| heir != node && may_lead(&heir)).collect();
             let heir = primaries.fewest(&heirs);
@@ -140,35 +141,38 @@ impl Distributor {
         Ok(())
     }
 
-    /// Only by an operator's word, and only where nothing better is there: acknowledged writes may be missing.
+    /// Only by an operator's word, and only where nothing better is there: acknowledged writes may be missing. What
+    /// comes after is of another generation, so that no position of before is taken for one of now.
     fn revive(&mut self, at: Decided, id: BucketId, from: Option<NodeId>) -> Result<(), Impossible> {
         let bucket = self.buckets.get(&id).ok_or(Impossible::UnknownBucket { bucket: id })?;
         if bucket.eligible.iter().any(|&node| self.is_present(node)) {
             return Err(Impossible::NotLost { bucket: id });
         }
-        let revived = bucket.revived.saturating_add(1);
         match from {
             Some(node) if !self.nodes.contains_key(&node) => return Err(Impossible::UnknownNode { node }),
             Some(node) if !self.is_present(node) => return Err(Impossible::NotPresent { node }),
-            Some(node) => {
-                let Some(bucket) = self.buckets.get_mut(&id) else { return Ok(()) };
-                bucket.eligible = vec![node];
-                bucket.beginning = Mark::default(); // Whatever it holds is the bucket now.
-                bucket.appoint(at.epoch(), node, vec![node]);
-            }
+            Some(_) => {} // Whether it has a copy it knows itself: one that has not says so, and the bucket stays lost.
             None => {
                 let remain = self.nodes.values().filter(|node| node.may_hold()).count();
                 let needed = self.min_copies();
                 if remain < needed {
                     return Err(Impossible::TooFewNodes { remain, needed });
                 }
-                let range = bucket.range;
-                let split_wanted = bucket.split_wanted;
-                self.place_anew(at, range);
-                self.buckets.get_mut(&id).into_iter().for_each(|bucket| bucket.split_wanted = split_wanted);
             }
         }
-        self.buckets.get_mut(&id).into_iter().for_each(|bucket| bucket.revived = revived);
+        let Some(bucket) = self.buckets.get_mut(&id) else { return Ok(()) };
+        if !planted(Bug::RevivedSameGeneration) {
+            bucket.revived = bucket.revived.saturating_add(1);
+        }
+        if let Some(node) = from {
+            bucket.eligible = vec![node];
+            bucket.beginning = Mark::default(); // Whatever it holds is the bucket now.
+            bucket.appoint(at, node, vec![node]);
+        } else {
+            let (range, split_wanted) = (bucket.range, bucket.split_wanted);
+            self.place_anew(at, range);
+            self.buckets.get_mut(&id).into_iter().for_each(|bucket| bucket.split_wanted = split_wanted);
+        }
         self.removal = at.slot;
         self.touch(at, id);
         Ok(())

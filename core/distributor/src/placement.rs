@@ -8,10 +8,11 @@ use crate::load::{Site, Sites};
 use crate::state::{Decided, Distributor};
 use atoll_types::{HashSlot, Offset, SlotRange, Time};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl Distributor {
     /// The key space in equal parts over the nodes that are there. Only once: buckets are never thrown away.
-    pub(crate) fn place(&mut self, at: Decided, buckets: u16, copies: u8, min_copies: u8) {
+    pub(crate) fn place(&mut self, at: Decided, buckets: u16, copies: u8, min_copies: u8, lease: Duration) {
         let mut sites = self.open_sites();
         let fits = buckets.is_power_of_two() && buckets <= HashSlot::COUNT;
         if !self.buckets.is_empty() || !fits || sites.is_empty() || sites.len() < usize::from(min_copies) {
@@ -20,6 +21,7 @@ impl Distributor {
         self.min_copies = min_copies.max(1);
         self.copies = copies.max(self.min_copies);
         self.initial_width = HashSlot::COUNT / buckets;
+        self.lease = lease;
         let even = sites.iter().all(|site| site.weight == sites[0].weight && site.zone == sites[0].zone);
         let even_rounds = if even { usize::from(buckets) / sites.len() * sites.len() } else { 0 };
         for index in 0..buckets {
@@ -51,13 +53,15 @@ impl Distributor {
     }
 
     fn put(&mut self, at: Decided, range: SlotRange, sites: &mut [Site], members: &[usize], base: Offset) {
-        let Some(&first) = members.first() else { return };
+        let fit = members.iter().find(|&&member| sites[member].may_lead);
+        let Some(&first) = fit.or(members.first()) else { return };
         sites[first].primaries += 1;
         for &member in members {
             sites[member].copies += 1;
         }
         let nodes = members.iter().map(|&member| sites[member].node).collect();
-        let bucket = Bucket::begin(range, at.epoch(), sites[first].node, nodes, base);
+        let revived = self.buckets.get(&range.bucket()).map_or(0, |bucket| bucket.revived);
+        let bucket = Bucket::begin(range, at, revived, sites[first].node, nodes, base);
         self.buckets.insert(range.bucket(), bucket);
         self.touch(at, range.bucket());
     }

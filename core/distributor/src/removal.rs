@@ -49,9 +49,9 @@ impl Distributor {
         touched |= bucket.forget(|node| blow.forgotten.contains(&node));
         let restarted = bucket.members().iter().any(|node| blow.restarted.contains(node));
         let renewed = (restarted && !planted(Bug::RestartKeepsEpoch)) || blow.renews_all;
-        if renewed && bucket.epoch() != at.epoch() {
+        if renewed && !at.made(bucket.epoch()) {
             let (primary, members) = (bucket.primary(), bucket.members().to_vec());
-            bucket.appoint(at.epoch(), primary, members);
+            bucket.appoint(at, primary, members);
             touched = true;
         }
         if bucket.catching_up().iter().any(|node| blow.restarted.contains(node)) {
@@ -75,7 +75,7 @@ impl Distributor {
         if planted(Bug::LostRecreatedEmpty) && bucket.is_lost() {
             let anew: Vec<NodeId> = self.nodes.keys().copied().filter(is_present).take(copies).collect();
             if let Some(&primary) = anew.first().filter(|_| anew.len() >= min_copies) {
-                *bucket = Bucket::begin(bucket.range, at.epoch(), primary, anew, Offset(0));
+                *bucket = Bucket::begin(bucket.range, at, bucket.revived, primary, anew, Offset(0));
                 return true;
             }
         }
@@ -84,7 +84,7 @@ impl Distributor {
         }
         let primary = primaries.fewest(&heirs);
         primaries.moved(NodeId::NOBODY, primary);
-        bucket.appoint(at.epoch(), primary, heirs);
+        bucket.appoint(at, primary, heirs);
         true
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn usurp(
     let primary = if stay.contains(&before) { before } else { primaries.fewest(&stay) };
     primaries.moved(before, primary);
     let vacant = stay.is_empty();
-    bucket.appoint(at.epoch(), primary, stay);
+    bucket.appoint(at, primary, stay);
     if vacant {
         // Nobody is there to catch up from.
         bucket.drop_catching_up(|_| true);

@@ -29,7 +29,7 @@ impl Distributor {
                 Report::Complain { bucket, epoch, about } => {
                     self.on_complain(at, Complaint { from, bucket, epoch, about }, &mut primaries);
                 }
-                Report::Damaged { bucket } => self.on_damaged(at, from, bucket, &mut primaries),
+                Report::Damaged { bucket, epoch } => self.on_damaged(at, from, bucket, epoch, &mut primaries),
             }
         }
     }
@@ -55,9 +55,10 @@ impl Distributor {
     }
 
     /// Its own copy is damaged: it may have lost anything, so it is neither member nor eligible before anything else.
-    fn on_damaged(&mut self, at: Decided, from: NodeId, id: BucketId, primaries: &mut Primaries) {
+    /// Said of an earlier epoch it may have been given another copy since; if not, it says so again.
+    fn on_damaged(&mut self, at: Decided, from: NodeId, id: BucketId, epoch: Epoch, primaries: &mut Primaries) {
         let min_copies = self.min_copies();
-        let Some(bucket) = self.buckets.get_mut(&id) else { return };
+        let Some(bucket) = self.buckets.get_mut(&id).filter(|bucket| bucket.epoch() == epoch) else { return };
         if bucket.appointment.is_member(from) {
             usurp(bucket, at, &BTreeSet::from([from]), min_copies, primaries);
             self.removal = at.slot;
@@ -66,7 +67,7 @@ impl Distributor {
         bucket.ready.retain(|&node| node != from);
         self.fill_vacancy(at, id, primaries);
         if let Some(bucket) = self.buckets.get_mut(&id).filter(|bucket| !bucket.primary().is_nobody())
-            && bucket.epoch() == at.epoch()
+            && at.made(bucket.epoch())
         {
             bucket.catch_up([from]);
         }

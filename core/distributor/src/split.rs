@@ -29,7 +29,7 @@ impl Distributor {
         let leaders: Vec<NodeId> = members.iter().copied().filter(spare).collect();
         let upper_primary = if leaders.is_empty() { primary } else { primaries.fewest(&leaders) };
         primaries.moved(NodeId::NOBODY, upper_primary);
-        whole.appoint(at.epoch(), primary, members.clone());
+        whole.appoint(at, primary, members.clone());
         whole.range = lower;
         whole.split_wanted = false;
         whole.divided = Some((id, epoch));

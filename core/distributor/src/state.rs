@@ -8,6 +8,7 @@ use crate::node::{Node, Shun};
 use atoll_types::{BucketId, Bug, Duty, Epoch, Generation, HashSlot, Incarnation, Name, NodeId, Slot, Time, planted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Where and when in the cluster log the entry stands that is being applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,14 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// The epoch of whatever changes here.
-    pub fn epoch(&self) -> Epoch {
-        Epoch { generation: self.generation, slot: self.slot }
+    /// The epoch of whatever changes here, in a bucket that was revived so often.
+    pub fn epoch(&self, revival: u32) -> Epoch {
+        Epoch { generation: self.generation, revival, slot: self.slot }
+    }
+
+    /// Did this entry begin that epoch?
+    pub(crate) fn made(&self, epoch: Epoch) -> bool {
+        (epoch.generation, epoch.slot) == (self.generation, self.slot)
     }
 }
 
@@ -37,6 +43,8 @@ pub struct Standing {
     pub leaving: bool,
     /// It is away by its own word, to come back: that is no flapping.
     pub stopped: bool,
+    /// Its clock is off: it leads nothing that another can lead.
+    pub skewed: bool,
 }
 
 /// The acclimated members of the cluster. A node that departed is missing.
@@ -64,6 +72,8 @@ pub struct Distributor {
     /// With fewer members nothing commits.
     pub(crate) min_copies: u8,
     pub(crate) initial_width: u16,
+    /// Of primaries; the same for all, or a usurper would wait too short.
+    pub(crate) lease: Duration,
     pub(crate) generation: Generation,
     /// Of the last order that took effect.
     pub(crate) number: u64,
@@ -91,6 +101,7 @@ impl Distributor {
             copies: 0,
             min_copies: 0,
             initial_width: 0,
+            lease: Duration::ZERO,
             generation: Generation::default(),
             number: 0,
             removal: Slot::ZERO,
@@ -130,6 +141,11 @@ impl Distributor {
     /// Slots per bucket at first placement; 0 before it.
     pub fn initial_width(&self) -> u16 {
         self.initial_width
+    }
+
+    /// How long a primary may answer reads by itself; zero: not at all.
+    pub fn lease(&self) -> Duration {
+        self.lease
     }
 
     pub fn copies(&self) -> usize {
@@ -202,7 +218,7 @@ impl Distributor {
     /// This bucket's duty is another now; its routes too, if its epoch is.
     pub(crate) fn touch(&mut self, at: Decided, bucket: BucketId) {
         self.changed.0.insert(bucket);
-        if self.buckets.get(&bucket).is_some_and(|bucket| bucket.epoch() == at.epoch()) {
+        if self.buckets.get(&bucket).is_some_and(|bucket| at.made(bucket.epoch())) {
             self.version = at.slot;
         }
     }

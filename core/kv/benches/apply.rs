@@ -125,7 +125,11 @@ fn main() {
     bench.apply("puts, values of 100 to 119", &mut lengths, ROUNDS);
     bench.apply("puts that expire", &mut [put(&VALUE[..100], Ttl::After(Duration::from_secs(60)))], ROUNDS);
     bench.apply("increments", &mut [Template::one("n:########", Action::Increment { by: 1 })], ROUNDS);
-    bench.apply("appends of 10", &mut [Template::one("a:########", Action::Append { value: b"0123456789" })], ROUNDS);
+    bench.apply(
+        "appends of 10",
+        &mut [Template::one("a:########", Action::Append { value: b"0123456789", most: u64::MAX })],
+        ROUNDS,
+    );
     let keys = ["{########}a", "{########}b", "{########}c", "{########}d"];
     let action = Action::Put { value: &VALUE[..100], ttl: Ttl::Never };
     let batch = Template::command(keys.iter().map(|key| Operation::new(key.as_bytes(), action)).collect());

@@ -76,7 +76,7 @@ fn operation<'a>(reader: &mut Reader<'a>) -> Option<Operation<'a>> {
         1 => Action::Put { value: reader.string()?, ttl: ttl(reader)? },
         2 => Action::Delete,
         3 => Action::Increment { by: reader.signed()? },
-        4 => Action::Append { value: reader.string()? },
+        4 => Action::Append { value: reader.string()?, most: reader.long()? },
         5 => Action::Expire { ttl: ttl(reader)? },
         6 => Action::GetAndPut { value: reader.string()?, ttl: ttl(reader)? },
         7 => Action::GetAndDelete,
@@ -122,7 +122,10 @@ fn put_operation(out: &mut Vec<u8>, operation: &Operation<'_>) {
             put_ttl(out, ttl);
         }
         Action::Increment { by } => out.extend_from_slice(&by.to_le_bytes()),
-        Action::Append { value } => put_string(out, value),
+        Action::Append { value, most } => {
+            put_string(out, value);
+            out.extend_from_slice(&most.to_le_bytes());
+        }
         Action::Expire { ttl } => put_ttl(out, ttl),
     }
 }

@@ -60,9 +60,11 @@ pub enum Action<'a> {
     Increment {
         by: i64,
     },
-    /// To the end of the value; an absent one counts as empty. Keeps the time-to-live.
+    /// To the end of the value; an absent one counts as empty. Keeps the time-to-live. The whole may have so many bytes
+    /// at most: in the command, so that all members refuse the same, whatever each is told to take itself.
     Append {
         value: &'a [u8],
+        most: u64,
     },
     /// Changes the time-to-live of a key that is there, and neither its value nor its version.
     Expire {

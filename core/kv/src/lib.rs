@@ -17,6 +17,7 @@ mod answer;
 mod changes;
 mod codec;
 mod command;
+mod import;
 mod index;
 mod machine;
 mod operation;

@@ -18,7 +18,8 @@ use crate::codec::{Operations, put_done, put_outcome};
 use crate::command::{Action, Operation};
 use crate::operation::{Undo, perform};
 use crate::table::Table;
-use atoll_types::{At, HashSlot, Malformed, StateMachine, Time};
+use atoll_types::{At, HashSlot, Malformed, Mark, Offset, Piece, StateMachine, Time};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Keys that a command changed, in order.
 type Changed<'a> = Vec<(&'a [u8], Kind)>;
@@ -27,6 +28,9 @@ type Changed<'a> = Vec<(&'a [u8], Kind)>;
 pub struct Store {
     pub(crate) table: Table,
     pub(crate) changes: Changes,
+    /// Every version that was imported is at most this, and every one given here is above it: a value's version is this
+    /// and the offset it was written at.
+    pub(crate) lift: u64,
 }
 
 impl Store {
@@ -34,12 +38,19 @@ impl Store {
         Store::default()
     }
 
+    /// Where a value written now is from.
+    fn lifted(&self, at: At) -> At {
+        let offset = Offset(at.mark.offset.0.saturating_add(self.lift));
+        At { mark: Mark { offset, ..at.mark }, ..at }
+    }
+
     /// One operation: no undo, since what fails fails before anything is changed.
     fn apply_one(&mut self, at: At, operation: &Operation<'_>, answer: &mut Vec<u8>) {
         let begin = answer.len();
         put_done(answer, 1);
         let mut change = None;
-        let performed = perform(&mut self.table, at, operation, |outcome, kind| {
+        let lifted = self.lifted(at);
+        let performed = perform(&mut self.table, lifted, operation, |outcome, kind| {
             put_outcome(answer, outcome);
             change = kind;
         });
@@ -73,13 +84,13 @@ impl Store {
         mut operations: Operations<'a>,
         answer: &mut Vec<u8>,
     ) -> Result<Changed<'a>, (u16, Failure)> {
-        let begin = answer.len();
+        let (begin, lifted) = (answer.len(), self.lifted(at));
         let mut undo: Vec<Undo<'a>> = Vec::new();
         let mut changed = Vec::new();
         let mut number = 0;
         while let Ok(Some(operation)) = operations.next() {
             undo.push(Undo::before(&self.table, &operation));
-            let performed = perform(&mut self.table, at, &operation, |outcome, kind| {
+            let performed = perform(&mut self.table, lifted, &operation, |outcome, kind| {
                 put_outcome(answer, outcome);
                 changed.extend(kind.map(|kind| (operation.key, kind)));
             });
@@ -160,7 +171,7 @@ impl StateMachine for Store {
                 Action::Check | Action::Get | Action::Delete | Action::Expire { .. } | Action::GetAndDelete => false,
                 Action::Put { value, .. } | Action::GetAndPut { value, .. } => held().is_none_or(|h| value.len() > h),
                 Action::Increment { .. } => held().is_none(),
-                Action::Append { value } => !value.is_empty() || held().is_none(),
+                Action::Append { value, .. } => !value.is_empty() || held().is_none(),
             };
         }
         grows
@@ -183,12 +194,21 @@ impl StateMachine for Store {
         Ok(())
     }
 
+    fn pieces(&self, at: At, most: usize) -> Vec<Piece> {
+        crate::import::pieces(self, at, most)
+    }
+
+    fn absorb(&mut self, at: At, slot: HashSlot, piece: &[u8]) -> Result<(), Malformed> {
+        crate::import::absorb(self, at, slot, piece).ok_or(Malformed)
+    }
+
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {
         let goes = |key: &[u8]| HashSlot::of(key) >= first;
-        Box::new(Store { table: self.table.split(goes), changes: self.changes.split(goes) })
+        Box::new(Store { table: self.table.split(goes), changes: self.changes.split(goes), lift: self.lift })
     }
 
     fn digest(&self) -> u64 {
-        self.table.digest().wrapping_add(self.changes.digest())
+        let lift = if self.lift == 0 { 0 } else { xxh3_64(&self.lift.to_le_bytes()) };
+        self.table.digest().wrapping_add(self.changes.digest()).wrapping_add(lift)
     }
 }

@@ -63,10 +63,10 @@ pub(crate) fn perform(
             Write::check(table, at, found, text.digits(), present)?.perform(table, at, key);
             tell(&Outcome { detail: Detail::Number(after), ..written }, Some(Kind::Put));
         }
-        Action::Append { value } => {
+        Action::Append { value, most } => {
             let before = record.map_or(&[][..], Record::value);
             let length = before.len().saturating_add(value.len());
-            if length > VALUE_MOST {
+            if length > VALUE_MOST || length as u64 > most {
                 return Err(Failure::ValueTooLong);
             }
             match found {

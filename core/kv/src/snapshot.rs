@@ -1,9 +1,11 @@
 //! The whole state as bytes: a function of the state, and the way back.
 //!
 //! ```text
-//! format:1  reach plus one:8 (zero: none)  changes: list of (offset:8 kind:1 key:string)
+//! format:1  [lift:8]  reach plus one:8 (zero: none)  changes: list of (offset:8 kind:1 key:string)
 //! records: count:8, (version:8 expires:8 key:string value:string) × count, by key    digest:8
 //! ```
+//!
+//! Format 2 has the lift, and is written only where there is one.
 //!
 //! The digest shows that what was read is what was written; position and checksum of the whole are the replica's.
 
@@ -17,9 +19,13 @@ use atoll_types::bytes::{Reader, put_length, put_long, put_string};
 use atoll_types::{Offset, StateMachine, Time};
 
 const FORMAT: u8 = 1;
+const LIFTED: u8 = 2;
 
 pub(crate) fn encode(store: &Store) -> Vec<u8> {
-    let mut out = vec![FORMAT];
+    let mut out = vec![if store.lift == 0 { FORMAT } else { LIFTED }];
+    if store.lift != 0 {
+        put_long(&mut out, store.lift);
+    }
     put_long(&mut out, store.changes.reach().map_or(0, |reach| reach.0.saturating_add(1)));
     put_length(&mut out, store.changes.iter().count());
     for change in store.changes.iter() {
@@ -40,10 +46,12 @@ pub(crate) fn encode(store: &Store) -> Vec<u8> {
 
 pub(crate) fn decode(bytes: &[u8]) -> Option<Store> {
     let mut reader = Reader::new(bytes);
-    if reader.byte()? != FORMAT {
-        return None;
-    }
-    let store = Store { changes: changes(&mut reader)?, table: table(&mut reader)? };
+    let lift = match reader.byte()? {
+        FORMAT => 0,
+        LIFTED => Some(reader.long()?).filter(|&lift| lift != 0)?,
+        0 | 3.. => return None,
+    };
+    let store = Store { changes: changes(&mut reader)?, table: table(&mut reader)?, lift };
     let is_whole = reader.long()? == store.digest();
     reader.end().filter(|()| is_whole).map(|()| store)
 }

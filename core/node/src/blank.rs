@@ -4,13 +4,14 @@ use crate::context::{Context, Recipient, Signature};
 use crate::door::{Event, Input, Rejection};
 use crate::envelope::{Envelope, Message};
 use crate::machine::Turn;
-use atoll_cluster::arrival::Arrival;
+use atoll_cluster::arrival::{Arrival, Waiting};
 use atoll_cluster::message::{Ask, Message as ClusterMessage, Refusal, Standing, Welcome};
 use atoll_types::{Address, ClusterId, Identity, Incarnation, Newcomer, NodeId, Time};
 
 #[derive(Debug)]
 pub(crate) struct Blank {
-    arrival: Arrival,
+    /// Boxed: it is the largest part of a phase that is soon over.
+    arrival: Box<Arrival>,
     signature: Signature,
 }
 
@@ -31,10 +32,10 @@ impl Blank {
             durable: config.durable,
         };
         let founders = if departed { Vec::new() } else { config.bootstrap.clone() };
-        let ask = Ask { newcomer, founders };
+        let ask = Ask { newcomer, founders, forgot: departed };
         let (join, timing) = (config.join.clone(), &config.timing);
         let arrival = Arrival::new(context.now, ask, join, timing.retry, timing.retry_most);
-        Blank { arrival, signature: Signature::blank(incarnation) }
+        Blank { arrival: Box::new(arrival), signature: Signature::blank(incarnation) }
     }
 
     pub(crate) fn newcomer(&self) -> &Newcomer {
@@ -43,6 +44,10 @@ impl Blank {
 
     pub(crate) fn due(&self) -> Time {
         self.arrival.due()
+    }
+
+    pub(crate) fn waiting(&self) -> &Waiting {
+        self.arrival.waiting()
     }
 
     pub(crate) fn handle(&mut self, context: &mut Context, input: Input) -> Turn {
@@ -66,9 +71,13 @@ impl Blank {
                 context.answer_no_table(id);
                 Turn::Stay
             }
-            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } | Input::Reports(_) => {
-                Turn::Stay
-            }
+            Input::Persisted(_)
+            | Input::Condense(_)
+            | Input::ConnectionRefused { .. }
+            | Input::Answer { .. }
+            | Input::Pulse(_)
+            | Input::Hang { .. }
+            | Input::Reports(_) => Turn::Stay,
         }
     }
 
@@ -82,18 +91,28 @@ impl Blank {
                 context.send_cluster(&self.signature, sender, ClusterMessage::Standing(standing));
             }
             Message::Cluster(ClusterMessage::Standing(standing)) => {
-                if let Some(complaint) = self.arrival.on_standing(standing) {
+                self.arrival.on_heard(from);
+                // It may know itself by a name of its own address that it does not know to be its own.
+                let twin = envelope.incarnation != self.newcomer().incarnation
+                    && standing.cluster == ClusterId::NONE
+                    && standing.name == self.newcomer().name;
+                let twin = twin.then(|| self.arrival.on_twin(from));
+                for complaint in twin.into_iter().chain(self.arrival.on_standing(standing)) {
                     context.event(Event::Alarm(complaint));
                 }
             }
             Message::Cluster(ClusterMessage::Welcome(welcome)) => return self.on_welcome(context, welcome),
-            Message::Cluster(ClusterMessage::Refused(refused)) => on_refused(context, from, &refused.refusal),
+            Message::Cluster(ClusterMessage::Refused(refused)) => {
+                self.arrival.on_heard(from);
+                on_refused(context, from, &refused.refusal);
+            }
             Message::Cluster(
                 ClusterMessage::Fetch(_)
                 | ClusterMessage::Chunk(_)
                 | ClusterMessage::NoSnapshot(_)
                 | ClusterMessage::Offer(_)
                 | ClusterMessage::Report(_)
+                | ClusterMessage::Confirmed(_)
                 | ClusterMessage::Ping(_)
                 | ClusterMessage::Pong(_)
                 | ClusterMessage::Submit(_)

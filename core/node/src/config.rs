@@ -63,8 +63,14 @@ pub struct Timing {
     pub commit_flush: Duration,
     /// A stale read is served from a state no older than this.
     pub max_stale: Duration,
+    /// How long a primary may answer reads by itself after the cluster log last confirmed that it is one; zero: not at
+    /// all. Counts where a cluster is founded, for all of its nodes.
+    pub lease: Duration,
     /// A session that is not used for this long, by the log's time, may be forgotten.
     pub session_idle: Duration,
+    /// A node whose clock is off the median of all by more than this leads no bucket that another can; zero: nobody
+    /// looks. The leader's own setting counts.
+    pub max_skew: Duration,
 }
 
 impl Default for Timing {
@@ -84,7 +90,9 @@ impl Default for Timing {
             replica_retry: Duration::from_millis(50),
             commit_flush: Duration::from_millis(2),
             max_stale: Duration::from_secs(5),
+            lease: Duration::ZERO,
             session_idle: Duration::from_secs(600),
+            max_skew: Duration::from_millis(500),
         }
     }
 }

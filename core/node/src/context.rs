@@ -6,7 +6,10 @@ use crate::door::{Event, Output, Rejection};
 use crate::envelope::{Envelope, Message};
 use crate::shard::door::{Answer, Reason, RequestId};
 use crate::view::Counters;
+use atoll_cluster::Vitals;
 use atoll_cluster::message::{Refusal, Refused};
+use atoll_cluster::skew::Ahead;
+use atoll_cluster::vitals::Watch;
 use atoll_types::{
     Address, ClusterId, Cookie, Generation, Identity, Incarnation, JournalSeq, NodeId, Payload, Record, Rng, Slot,
     StateMachine, Time,
@@ -20,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) now: Time,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) counters: Counters,
+    /// What the parts of this node do.
+    pub(crate) watch: Watch,
     /// What the shards were told.
     pub(crate) told: Told,
     /// The kind of machine that the user of the cluster log brought along; an empty one.
@@ -87,6 +92,11 @@ impl Context {
 
     pub(crate) fn refuse(&mut self, signature: &Signature, to: Recipient, refusal: Refusal) {
         self.send_cluster(signature, to, atoll_cluster::Message::Refused(Refused { refusal }));
+    }
+
+    /// How this node is.
+    pub(crate) fn vitals(&self, ahead: Option<Ahead>) -> Vitals {
+        self.watch.vitals(self.now, ahead, self.config.limits.memory)
     }
 
     pub(crate) fn event(&mut self, event: Event) {

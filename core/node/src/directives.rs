@@ -6,6 +6,7 @@
 //! | `Departed` | the record is ordered that ends the membership, and with it the copies |
 //! | `Roster` | somebody's standing, life or address changed |
 //! | `Table` | all of it after a start or a snapshot; then what each entry changes, entry by entry |
+//! | `Current` | it is known that nothing else was decided before some later moment |
 //!
 //! Entry by entry, because a shard must see each epoch that divides a bucket.
 
@@ -13,7 +14,7 @@ use crate::context::Context;
 use crate::door::Output;
 use crate::member::Member;
 use crate::shard::door::{Contact, Directive, Table};
-use atoll_types::{BucketId, Generation, Identity, NodeId, Slot};
+use atoll_types::{BucketId, Generation, Identity, NodeId, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the shards know.
@@ -28,6 +29,8 @@ pub(crate) struct Told {
     leftover: BTreeSet<BucketId>,
     /// The log knew this life as present when the table was told last.
     present: bool,
+    /// As of when the shards know that the table is current.
+    current: Time,
 }
 
 impl Context {
@@ -136,8 +139,25 @@ impl Member {
         context.told.leftover.retain(|bucket| !purge.contains(bucket));
         // The slot of the last change, not of now: the same on every node that has the same table, or a hop from one
         // that started later would wait for a version that never comes.
-        let (version, width) = (distributor.version(), distributor.initial_width());
-        context.direct(Directive::Table(Table { version, width, complete, duties, purge }));
+        let (version, width, lease) = (distributor.version(), distributor.initial_width(), distributor.lease());
+        context.direct(Directive::Table(Table { version, width, lease, complete, duties, purge }));
+    }
+
+    /// A leader is current as of the last beat that its majority acknowledged.
+    pub(crate) fn note_lead(&mut self) {
+        if let Some(confirmed) = self.paxos.confirmed() {
+            self.currency.on_leading(confirmed);
+        }
+    }
+
+    /// Only behind the table that it speaks of.
+    pub(crate) fn tell_current(&mut self, context: &mut Context) {
+        self.note_lead();
+        let since = self.currency.since();
+        if context.told.routes.is_some() && since > context.told.current {
+            context.told.current = since;
+            context.direct(Directive::Current { since });
+        }
     }
 
     /// The log has recorded this very life as present. Until then it may hold entries that gave this node its copies

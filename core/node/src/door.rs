@@ -7,9 +7,10 @@
 
 use crate::envelope::Envelope;
 use crate::shard::door::{Answer, Directive, Request, RequestId};
+use atoll_cluster::Pulse;
 use atoll_types::{
-    Address, Ballot, Cookie, Entry, Generation, Government, Incarnation, JournalSeq, Level, NodeId, Operation, Payload,
-    Record, Report, Sequence, Slot, Time,
+    Address, Ballot, BucketId, Cookie, Entry, Generation, Government, Incarnation, JournalSeq, Level, NodeId,
+    Operation, Payload, Record, Report, Sequence, Slot, Time,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ pub enum Input {
     Wake,
     /// All records up to this one are safe.
     Persisted(JournalSeq),
+    /// The journal is long: what it holds of this bucket, or of the cluster log, is to be said again in one record.
+    Condense(Option<BucketId>),
     /// The connection to this address was reset and a new one refused: no process listens there.
     ConnectionRefused { address: Address },
     /// Bytes for the cluster log. `ticket` is the caller's name for it, used in the answer.
@@ -35,6 +38,10 @@ pub enum Input {
     Operator { ticket: u64, order: Order },
     /// What this node's replicas have to tell the cluster log.
     Reports(Vec<Report>),
+    /// What the parts of this node have done so far. A `Node` counts for itself.
+    Pulse(Pulse),
+    /// A shard stands still from now on, as a thread may that hangs, or goes on. Only for a `Node`, in simulations.
+    Hang { shard: usize, hangs: bool },
     /// For a bucket. `id` is the caller's name for it, used in the answer.
     Request { id: RequestId, request: Request },
 }

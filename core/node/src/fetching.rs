@@ -69,9 +69,13 @@ impl Fetching {
                 context.answer_no_table(id);
                 Turn::Stay
             }
-            Input::Persisted(_) | Input::ConnectionRefused { .. } | Input::Answer { .. } | Input::Reports(_) => {
-                Turn::Stay
-            }
+            Input::Persisted(_)
+            | Input::Condense(_)
+            | Input::ConnectionRefused { .. }
+            | Input::Answer { .. }
+            | Input::Pulse(_)
+            | Input::Hang { .. }
+            | Input::Reports(_) => Turn::Stay,
         }
     }
 
@@ -143,7 +147,7 @@ impl Fetching {
             ClusterMessage::Chunk(chunk) => return self.on_chunk(context, from, &chunk),
             ClusterMessage::NoSnapshot(_) => self.fetcher.on_nothing(),
             ClusterMessage::Ping(_) => {
-                let pong = Pong { position: Slot::ZERO };
+                let pong = Pong { position: Slot::ZERO, vitals: context.vitals(None) };
                 context.send_cluster(&self.signature(), sender, ClusterMessage::Pong(pong));
             }
             ClusterMessage::Departed(departed) => {
@@ -164,6 +168,7 @@ impl Fetching {
             | ClusterMessage::Fetch(_)
             | ClusterMessage::Offer(_)
             | ClusterMessage::Report(_)
+            | ClusterMessage::Confirmed(_)
             | ClusterMessage::Pong(_)
             | ClusterMessage::Submit(_) => {}
         }

@@ -7,9 +7,10 @@ use crate::machine::Turn;
 use crate::member::{Contact, Member};
 use crate::replicated::Replicated;
 use atoll_cluster::message::{
-    Ask, Chunk, Departed, Fetch, Message as ClusterMessage, NoSnapshot, Offer, Pong, Refusal, Report, Sighting,
-    Standing,
+    Ask, Chunk, Confirmed, Departed, Fetch, Message as ClusterMessage, NoSnapshot, Offer, Pong, Refusal, Report,
+    Sighting, Standing,
 };
+use atoll_cluster::skew::Ahead;
 use atoll_cluster::snapshot::{self, Fetcher, Progress, Snapshot};
 use atoll_types::{Address, Bug, ClusterId, Incarnation, NodeId, Record, Request, Slot, planted};
 use std::sync::Arc;
@@ -175,13 +176,21 @@ impl Member {
             }
             ClusterMessage::Offer(offer) => self.on_offer(context, from, &offer),
             ClusterMessage::Report(report) => self.on_report(context, from, node, incarnation, report),
+            ClusterMessage::Confirmed(confirmed) => {
+                self.currency.on_confirmed(context.now, self.replicated.state.applied, &confirmed);
+                let ahead = |theirs| Ahead::through(theirs, confirmed.sent, confirmed.at, context.now);
+                self.compared = confirmed.ahead.map(|theirs| (ahead(theirs), context.now));
+                self.tell_current(context);
+            }
             ClusterMessage::Ping(_) => {
-                let pong = Pong { position: self.replicated.state.applied };
+                let pong =
+                    Pong { position: self.replicated.state.applied, vitals: context.vitals(self.ahead(context)) };
                 let signature = self.signature();
                 context.send_cluster(&signature, sender, ClusterMessage::Pong(pong));
             }
             ClusterMessage::Pong(pong) => {
-                let sighting = Sighting { position: pong.position, ..Sighting::of(node, incarnation) };
+                let (position, vitals) = (pong.position, Some(pong.vitals));
+                let sighting = Sighting { position, vitals, ..Sighting::of(node, incarnation) };
                 self.sight(context, sighting);
             }
             ClusterMessage::Submit(submit) => {
@@ -245,7 +254,8 @@ impl Member {
     ) {
         let recorded = self.replicated.state.members.get(&node).map(|member| member.incarnation);
         let returned = (recorded != Some(incarnation)).then(|| (from.clone(), report.level));
-        let own = Sighting { node, incarnation, position: report.position, returned };
+        let vitals = Some(report.vitals);
+        let own = Sighting { node, incarnation, position: report.position, returned, vitals };
         for sighting in report.sightings.into_iter().chain([own]) {
             self.sight(context, sighting);
         }
@@ -253,6 +263,11 @@ impl Member {
             self.on_dead(context, dead, life);
         }
         self.paxos.on_position(node, report.position);
+        self.note_lead();
+        let (age, position) = (context.now.since(self.currency.since()), self.replicated.state.applied);
+        let ahead = self.ahead(context);
+        let confirmed = Confirmed { sent: report.sent, age, position, at: context.now, ahead };
+        self.send(context, node, Message::Cluster(ClusterMessage::Confirmed(confirmed)));
     }
 
     fn on_dead(&mut self, context: &Context, node: NodeId, incarnation: Incarnation) {
@@ -384,6 +399,8 @@ impl Member {
         self.settle_skipped(context);
         self.tell_open_barriers(context);
         self.tell_all(context);
+        self.currency.on_applied(self.replicated.state.applied);
+        self.tell_current(context);
     }
 
     /// Some of what this node submitted was decided in the part it never saw.
@@ -402,6 +419,7 @@ impl Member {
                 | Request::Answer { .. }
                 | Request::Reports(_)
                 | Request::Operate(_)
+                | Request::Reached(_)
                 | Request::Pause => {
                     context.event(Event::Unknown { ticket });
                 }

@@ -50,6 +50,8 @@ impl Member {
             absent_since: BTreeMap::new(),
             fetcher: None,
             report_due: context.now,
+            currency: Default::default(),
+            compared: None,
             office: None,
             leader: None,
             recovery: None,

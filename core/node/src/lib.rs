@@ -27,6 +27,7 @@
 mod blank;
 mod config;
 mod context;
+mod currency;
 mod directives;
 mod door;
 mod envelope;
@@ -50,7 +51,8 @@ pub use config::{Config, Limits, Timing};
 pub use door::{Event, Input, Order, Output, Rejection};
 pub use envelope::{Envelope, Message};
 pub use machine::Cluster;
-pub use node::Node;
+pub use node::{Node, Sorted};
+pub use replicated::{changes_standings, roster};
 pub use shard::Shard;
 pub use view::{Counters, View};
 

@@ -18,6 +18,7 @@ use crate::member::Member;
 use crate::replicated::Replicated;
 use crate::restore::Restored;
 use crate::view::{Counters, View};
+use atoll_cluster::vitals::Watch;
 use atoll_types::{
     Address, Ballot, Generation, Government, Identity, Incarnation, JournalSeq, Payload, Record, Rng, Slot,
     StateMachine, Time,
@@ -103,6 +104,7 @@ impl Cluster {
             now,
             outputs: VecDeque::new(),
             counters: Counters::default(),
+            watch: Watch::default(),
             told: Told::default(),
             kind: machine,
         };
@@ -169,7 +171,14 @@ impl Cluster {
     pub fn handle(&mut self, now: Time, input: Input) {
         let paused = now.since(self.handled) > self.context.config.timing.heartbeat * 3;
         self.context.now = now.max(self.context.now);
+        if let Input::Pulse(pulse) = &input {
+            // Looks, and does nothing: whether there was a pause is for whatever comes next to find out.
+            return self.context.watch.on_pulse(self.context.now, pulse);
+        }
         self.handled = self.context.now;
+        if paused {
+            self.context.watch.start_afresh(self.context.now);
+        }
         if matches!(input, Input::Wake) {
             self.wake = None;
         }
@@ -221,8 +230,11 @@ impl Cluster {
             Input::Request { id, .. } => self.context.answer_no_table(id),
             Input::Wake
             | Input::Persisted(_)
+            | Input::Condense(_)
             | Input::ConnectionRefused { .. }
             | Input::Answer { .. }
+            | Input::Pulse(_)
+            | Input::Hang { .. }
             | Input::Reports(_) => {}
         }
         self.ask_to_be_woken();
@@ -363,10 +375,11 @@ impl Cluster {
             government: None,
             state: None,
             distributor: None,
+            waiting: None,
             counters,
         };
         match &self.phase {
-            Phase::Blank(_) => blank,
+            Phase::Blank(phase) => View { waiting: Some(phase.waiting()), ..blank },
             Phase::Fetching(fetching) => {
                 View { identity: Some(fetching.identity()), generation: fetching.generation(), ..blank }
             }

@@ -1,6 +1,7 @@
 //! A node in step with the log: applies what is decided, tells it, submits, reports.
 
 use crate::context::{Context, Recipient, Signature};
+use crate::currency::Currency;
 use crate::door::{Event, Input, Order, Rejection};
 use crate::envelope::Message;
 use crate::machine::Turn;
@@ -10,6 +11,7 @@ use crate::replicated::{Applied, Replicated};
 use crate::view::{Counters, View};
 use atoll_cluster::Effect;
 use atoll_cluster::message::{Message as ClusterMessage, Offer, Report, Sighting, Submit};
+use atoll_cluster::skew::Ahead;
 use atoll_cluster::snapshot::{Fetcher, Keeper, Snapshot};
 use atoll_cluster::submitter::Submitter;
 use atoll_paxos::{Action, Paxos};
@@ -51,6 +53,9 @@ pub(crate) struct Member {
     /// Set while this node is so far behind that it fetches a snapshot.
     pub(crate) fetcher: Option<Fetcher>,
     pub(crate) report_due: Time,
+    pub(crate) currency: Currency,
+    /// By how much this node's clock was ahead of the leader's, and when that was measured.
+    pub(crate) compared: Option<(Ahead, Time)>,
     /// Set while this node leads.
     pub(crate) office: Option<Office>,
     /// The leader that submissions went to.
@@ -86,8 +91,18 @@ impl Member {
         self.paxos.due().min(self.submitter.due()).min(self.report_due).min(fetch).min(orders)
     }
 
+    /// By how much this node's clock is ahead of the leader's, if that was measured lately: clocks drift.
+    pub(crate) fn ahead(&self, context: &Context) -> Option<Ahead> {
+        if self.office.is_some() {
+            return Some(Ahead::leader(self.me()));
+        }
+        let (ahead, at) = self.compared?;
+        (context.now.since(at) < context.config.timing.silence).then_some(ahead)
+    }
+
     pub(crate) fn start_afresh(&mut self, context: &Context) {
         self.paxos.start_afresh(context.now);
+        self.compared = None; // This node's own clock may have been set.
         if let Some(office) = &mut self.office {
             office.health.start_afresh(context.now);
         }
@@ -102,6 +117,10 @@ impl Member {
             }
             Input::Persisted(seq) => {
                 self.paxos.on_persisted(context.now, seq);
+                Turn::Stay
+            }
+            Input::Condense(_) => {
+                self.condense();
                 Turn::Stay
             }
             Input::ConnectionRefused { address } => {
@@ -125,6 +144,7 @@ impl Member {
                 self.on_reports(reports);
                 Turn::Stay
             }
+            Input::Pulse(_) | Input::Hang { .. } => Turn::Stay,
             Input::Request { id, .. } => {
                 context.answer_no_table(id);
                 Turn::Stay
@@ -204,8 +224,10 @@ impl Member {
             self.report_due = context.now + context.config.timing.heartbeat;
             self.report(context);
             self.acclimate(context);
+            self.say_where(context);
             self.trim(context);
             self.judge(context);
+            self.tell_current(context);
         }
     }
 
@@ -237,8 +259,10 @@ impl Member {
         let able = |node: &NodeId| *node != self.me() && !self.known_dead.contains_key(node);
         if let Some(target) = likely.into_iter().find(able) {
             let report = Report {
+                sent: context.now,
                 position: self.replicated.state.applied,
                 level: context.config.level,
+                vitals: context.vitals(self.ahead(context)),
                 sightings: std::mem::take(&mut self.sightings).into_values().collect(),
                 dead: std::mem::take(&mut self.dead).into_iter().collect(),
             };
@@ -274,6 +298,17 @@ impl Member {
         }
     }
 
+    /// This life listens elsewhere for clients than the one before it did.
+    fn say_where(&mut self, context: &mut Context) {
+        let mine = |member: &&atoll_cluster::Member| member.incarnation == self.identity.incarnation;
+        let recorded = self.replicated.state.members.get(&self.me()).filter(mine);
+        let moved = recorded.is_some_and(|member| member.endpoints != context.config.endpoints);
+        if moved && !self.submitter.is_waiting_for(|request| matches!(request, Request::Reached(_))) {
+            self.submitter.submit(context.now, Request::Reached(context.config.endpoints.clone()), None);
+            self.send_due_submissions(context);
+        }
+    }
+
     fn trim(&mut self, context: &mut Context) {
         let Some(slot) = self.paxos.trimmable() else { return };
         if context.config.durable {
@@ -281,6 +316,12 @@ impl Member {
             self.paxos.persist(Record::Checkpoint(checkpoint));
         }
         self.paxos.trim(slot);
+    }
+
+    /// The journal is long.
+    fn condense(&mut self) {
+        let checkpoint = self.checkpoint(self.replicated.snapshot());
+        self.paxos.persist(Record::Checkpoint(checkpoint));
     }
 
     pub(crate) fn checkpoint(&self, snapshot: Snapshot) -> Checkpoint {
@@ -334,7 +375,11 @@ impl Member {
             Action::Persist { seq, record } => context.persist(seq, record),
             Action::Decided { slot, entry } => self.apply(context, slot, &entry),
             Action::Leading { ballot, slot } => {
-                self.office = Some(Office::new(context, &self.replicated.state));
+                let mut office = Office::new(context, &self.replicated.state);
+                if let Some(silent) = self.paxos.forerunner() {
+                    office.health.on_forerunner(silent.node, silent.heard, silent.asked);
+                }
+                self.office = Some(office);
                 context.event(Event::Leading { ballot, slot });
                 if let Some(ticket) = self.recovery.take() {
                     context.submitted(ticket, slot);
@@ -367,6 +412,8 @@ impl Member {
             self.on_effect(context, slot, effect, &answer);
         }
         self.tell_changes(context, roster_changed);
+        self.currency.on_applied(slot);
+        self.tell_current(context);
         if let Some(office) = &mut self.office {
             office.orders.think = true;
         }
@@ -469,6 +516,7 @@ impl Member {
             government: Some((slot, government)),
             state: Some(&self.replicated.state),
             distributor: Some(&self.replicated.distributor),
+            waiting: None,
             counters,
         }
     }

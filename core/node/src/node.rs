@@ -11,7 +11,7 @@
 //! nothing is left to be passed between the machines when `handle` returns; a machine is woken only when its own time
 //! has come.
 //!
-//! What was one bucket at the first placement stays on one shard, so a split never moves anything between shards.
+//! Not here: which shard something is for (`shard/place.rs`).
 
 use crate::config::Config;
 use crate::door::{Input, Output};
@@ -19,9 +19,10 @@ use crate::envelope::{Envelope, Message};
 use crate::machine::Cluster;
 use crate::shard::Shard;
 use crate::shard::door::{Directive, ShardInput, ShardOutput};
-use crate::shard::message::ShardMessage;
+use crate::shard::place::Places;
 use crate::view::View;
-use atoll_types::{Address, BucketId, BucketRecord, JournalSeq, Record, Rng, SlotRange, StateMachine, Time};
+use atoll_cluster::{Pulse, Work};
+use atoll_types::{Address, BucketId, BucketRecord, JournalSeq, Record, Rng, StateMachine, Time};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -41,10 +42,22 @@ struct Ordered {
     own: JournalSeq,
 }
 
+/// How a shard is driven.
+#[derive(Debug, Default)]
+struct Drive {
+    /// Inputs that it has taken.
+    done: u64,
+    /// It stands still: what came for it since waits, as it would for a thread that hangs.
+    hangs: bool,
+    waiting: Vec<ShardInput>,
+}
+
 #[derive(Debug)]
 pub struct Node {
     cluster: Cluster,
     shards: Vec<Shard>,
+    /// By shard.
+    drives: Vec<Drive>,
     /// Hash slots of a bucket at the first placement; 0 until that is known.
     width: u16,
     /// The last record ordered, over all machines.
@@ -81,6 +94,7 @@ impl Node {
         let mut node = Node {
             cluster: Cluster::start_with(config, seed, records, now, machine),
             shards,
+            drives: (0..count).map(|_| Drive::default()).collect(),
             width,
             journal: JournalSeq(0),
             ordered: VecDeque::new(),
@@ -100,19 +114,26 @@ impl Node {
             Input::Wake => self.on_wake(),
             Input::Persisted(seq) => self.on_persisted(seq),
             Input::ConnectionRefused { address } => {
-                for shard in &mut self.shards {
-                    shard.handle(self.now, ShardInput::ConnectionRefused { address: address.clone() });
+                for shard in 0..self.shards.len() {
+                    self.tell_shard(shard, ShardInput::ConnectionRefused { address: address.clone() });
                 }
                 self.cluster.handle(self.now, Input::ConnectionRefused { address });
             }
+            Input::Condense(Some(bucket)) => {
+                let shard = self.places().of_slot(bucket.0);
+                self.tell_shard(shard, ShardInput::Condense(bucket));
+            }
             Input::Request { id, request } => {
-                let shard = self.shard_of(request.slot.0);
+                let shard = self.places().of_slot(request.slot.0);
                 self.tell_shard(shard, ShardInput::Request { id, request });
             }
+            Input::Hang { shard, hangs } => self.on_hang(shard, hangs),
             Input::Submit { .. }
             | Input::Broadcast { .. }
             | Input::Answer { .. }
             | Input::Operator { .. }
+            | Input::Condense(None)
+            | Input::Pulse(_)
             | Input::Reports(_) => self.cluster.handle(self.now, input),
         }
         self.settle();
@@ -123,21 +144,41 @@ impl Node {
     }
 
     fn tell_shard(&mut self, shard: usize, input: ShardInput) {
-        if let Some(shard) = self.shards.get_mut(shard) {
-            shard.handle(self.now, input);
+        let (Some(machine), Some(drive)) = (self.shards.get_mut(shard), self.drives.get_mut(shard)) else { return };
+        if drive.hangs {
+            return drive.waiting.push(input);
+        }
+        drive.done += 1;
+        machine.handle(self.now, input);
+    }
+
+    fn on_hang(&mut self, shard: usize, hangs: bool) {
+        let Some(drive) = self.drives.get_mut(shard) else { return };
+        drive.hangs = hangs;
+        if !hangs {
+            for input in std::mem::take(&mut drive.waiting) {
+                self.tell_shard(shard, input);
+            }
         }
     }
 
-    /// Which shard a hash slot, or a bucket named by it, belongs to. The first, before there is a table.
-    fn shard_of(&self, slot: u16) -> usize {
-        place(slot, self.width, self.shards.len())
+    /// What the machines and the disk have done: a shell with threads counts the same.
+    fn pulse(&self) -> Pulse {
+        let shard = |(drive, wake): (&Drive, &Time)| {
+            let waiting = drive.hangs && (!drive.waiting.is_empty() || *wake <= self.now);
+            Work { done: drive.done, waiting }
+        };
+        let waiting = self.ordered.front();
+        let safe = waiting.map_or(self.journal.0, |ordered| ordered.seq.0 - 1);
+        Pulse {
+            memory: self.shards.iter().map(Shard::memory).sum(),
+            shards: self.drives.iter().zip(&self.wakes[1..]).map(shard).collect(),
+            disk: Work { done: safe, waiting: waiting.is_some() },
+        }
     }
 
-    /// A hop says itself where it belongs: it may come before the table that it was sent by.
-    fn shard_of_root(&self, root: SlotRange) -> usize {
-        let width = root.last.0.checked_sub(root.first.0).map_or(0, |more| more.saturating_add(1));
-        let width = if self.width == 0 { width } else { self.width };
-        place(root.first.0, width, self.shards.len())
+    fn places(&self) -> Places {
+        Places::new(self.shards.len(), self.width)
     }
 
     fn on_message(&mut self, from: Address, envelope: Envelope) {
@@ -145,49 +186,25 @@ impl Node {
             Message::Paxos(_) | Message::Cluster(_) => {
                 self.cluster.handle(self.now, Input::Message { from, envelope });
             }
-            Message::Shard(ShardMessage::Hop(hop)) => {
-                let shard = self.shard_of_root(hop.root);
-                self.tell_shard(shard, ShardInput::Message { from, envelope });
-            }
-            Message::Shard(ShardMessage::Hopped(hopped)) => {
-                let shard = self.shard_of_root(hopped.root);
-                self.tell_shard(shard, ShardInput::Message { from, envelope });
-            }
-            Message::Shard(ShardMessage::Replicas(_)) => self.on_replicas(from, envelope),
-        }
-    }
-
-    /// One frame holds everything there is for this node: each shard gets its part.
-    fn on_replicas(&mut self, from: Address, mut envelope: Envelope) {
-        if self.shards.len() == 1 {
-            return self.tell_shard(0, ShardInput::Message { from, envelope });
-        }
-        // Before there is a table nobody can say whose they are. They are said again.
-        let Message::Shard(ShardMessage::Replicas(messages)) = &mut envelope.message else { return };
-        let messages = std::mem::take(messages);
-        if self.width == 0 {
-            return;
-        }
-        let mut parts = vec![Vec::new(); self.shards.len()];
-        for message in messages {
-            parts[self.shard_of(message.bucket.0)].push(message);
-        }
-        for (shard, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let message = Message::Shard(ShardMessage::Replicas(part));
-            let envelope = Envelope { message, ..envelope.clone() };
-            self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope });
+            Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {
+                self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope });
+            }),
         }
     }
 
     fn on_wake(&mut self) {
         self.wake = None;
         for index in 0..self.wakes.len() {
-            if self.wakes[index] > self.now {
+            let hangs = index.checked_sub(1).is_some_and(|shard| self.drives[shard].hangs);
+            if self.wakes[index] > self.now || hangs {
                 continue;
             }
             self.wakes[index] = Time::NEVER;
             match index.checked_sub(1) {
-                None => self.cluster.handle(self.now, Input::Wake),
+                None => {
+                    self.cluster.handle(self.now, Input::Pulse(self.pulse()));
+                    self.cluster.handle(self.now, Input::Wake);
+                }
                 Some(shard) => self.tell_shard(shard, ShardInput::Wake),
             }
         }
@@ -242,8 +259,8 @@ impl Node {
                 if let Directive::Table(table) = &directive {
                     self.width = table.width;
                 }
-                for shard in &mut self.shards {
-                    shard.handle(self.now, ShardInput::Directive(directive.clone()));
+                for shard in 0..self.shards.len() {
+                    self.tell_shard(shard, ShardInput::Directive(directive.clone()));
                 }
             }
             Output::Send { .. } | Output::Event(_) | Output::Answer { .. } | Output::Bucket(_) => {
@@ -270,7 +287,9 @@ impl Node {
     }
 
     fn ask_to_be_woken(&mut self) {
-        let earliest = self.wakes.iter().copied().min().unwrap_or(Time::NEVER);
+        let hangs = |index: usize| index.checked_sub(1).is_some_and(|shard| self.drives[shard].hangs);
+        let awake = self.wakes.iter().enumerate().filter(|(index, _)| !hangs(*index)).map(|(_, wake)| *wake);
+        let earliest = awake.min().unwrap_or(Time::NEVER);
         if earliest != Time::NEVER && self.wake != Some(earliest) {
             self.wake = Some(earliest);
             self.outputs.push_back(Output::WakeAt(earliest));
@@ -297,7 +316,9 @@ impl Node {
         let first = self.journal.0 + 1 - self.ordered.len() as u64;
         let numbered = self.ordered.iter().zip(first..).all(|(ordered, seq)| ordered.seq.0 == seq);
         assert!(numbered, "records are numbered without gaps");
-        assert!(self.wake.is_none_or(|wake| self.wakes.iter().all(|&own| own >= wake)), "nobody is woken late");
+        let awake = self.drives.iter().zip(&self.wakes[1..]).filter(|(drive, _)| !drive.hangs).map(|(_, own)| own);
+        let in_time = |wake| awake.chain(&self.wakes[..1]).all(|&own| own >= wake);
+        assert!(self.wake.is_none_or(in_time), "nobody is woken late");
     }
 
     pub fn digest(&self) -> u64 {
@@ -306,28 +327,28 @@ impl Node {
     }
 }
 
-/// The shard for a slot: all of a bucket of the first placement, and whatever it was split into, go to one.
-fn place(slot: u16, width: u16, shards: usize) -> usize {
-    slot.checked_div(width).map_or(0, |root| usize::from(root) % shards)
-}
-
 /// The records of a disk, each for the machine that ordered it.
 #[derive(Debug)]
-struct Sorted {
-    cluster: Vec<Record>,
+pub struct Sorted {
+    pub cluster: Vec<Record>,
     /// By shard.
-    buckets: Vec<Vec<BucketRecord>>,
-    width: u16,
+    pub buckets: Vec<Vec<BucketRecord>>,
+    /// Hash slots of a bucket at the first placement; 0 where no copy was ever begun.
+    pub width: u16,
 }
 
 impl Sorted {
-    fn from(records: Vec<Record>, shards: usize) -> Sorted {
+    pub fn from(records: Vec<Record>, shards: usize) -> Sorted {
         let mut sorted = Sorted { cluster: Vec::new(), buckets: vec![Vec::new(); shards], width: 0 };
         // A copy that a node had before it was blank belongs to somebody who is gone.
         let blank = records.iter().rposition(|record| matches!(record, Record::Blank { .. }));
         let counts = |index: usize| blank.is_none_or(|blank| index > blank);
         for (index, record) in records.iter().enumerate() {
-            if let Record::Bucket(BucketRecord::Began { width, .. } | BucketRecord::Copied { width, .. }) = record
+            if let Record::Bucket(
+                BucketRecord::Began { width, .. }
+                | BucketRecord::Copied { width, .. }
+                | BucketRecord::Image { width, .. },
+            ) = record
                 && counts(index)
             {
                 sorted.width = *width;
@@ -347,6 +368,7 @@ impl Sorted {
                 | Record::Decided(_)
                 | Record::Checkpoint(_)
                 | Record::Fenced(_)
+                | Record::Unreadable
                 | Record::Blank { .. } => sorted.cluster.push(record),
             }
         }
@@ -359,7 +381,7 @@ impl Sorted {
             // No copy was ever begun here: only epochs were seen. Any of the shards may turn out to be theirs.
             return self.buckets.iter_mut().for_each(|records| records.push(record.clone()));
         }
-        let shard = place(slot, self.width, self.buckets.len());
+        let shard = Places::new(self.buckets.len(), self.width).of_slot(slot);
         self.buckets[shard].push(record);
     }
 }
@@ -367,7 +389,7 @@ impl Sorted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Epoch, HashSlot, Mark, Slot};
+    use atoll_types::{Epoch, HashSlot, Mark, Slot, SlotRange};
 
     fn began(bucket: u16) -> BucketRecord {
         let range = SlotRange { first: HashSlot(bucket), last: HashSlot(bucket + 4095) };
@@ -397,10 +419,5 @@ mod tests {
         let sorted = sorted(records);
         assert_eq!(sorted.buckets, [vec![seen(0)], vec![seen(0)]], "of no known width: for whoever it concerns");
         assert_eq!((sorted.cluster, sorted.width), (vec![blank], 0));
-    }
-
-    #[test]
-    fn nonsense_has_a_place_as_well() {
-        assert_eq!((place(u16::MAX, 0, 2), place(u16::MAX, 4096, 2), place(7, u16::MAX, 3)), (0, 1, 0));
     }
 }

@@ -41,6 +41,7 @@ impl Office {
             evidence: timing.evidence,
             depart_after: timing.depart_after,
             arrival: timing.arrival,
+            max_skew: timing.max_skew,
         };
         Office {
             health: Health::new(context.now, patience, state),
@@ -153,6 +154,7 @@ impl Member {
         let leaving = leaving.next().is_some_and(|(&node, _)| node == me) && leaving.next().is_none();
         let own = self.own_edict(context);
         let stopped = self.has_stopped();
+        let stalled = self.is_stalled(context);
         let Some(office) = &mut self.office else { return };
         self.paxos.set_floor(office.health.floor(me, decided, &self.replicated.state));
         office.look_again = true;
@@ -160,6 +162,7 @@ impl Member {
         if office.edicts_through <= decided {
             office.edicts = verdicts.edicts;
             office.edicts.extend(own);
+            office.edicts.extend(office.health.judge_clocks(context.now, me, &self.replicated.state));
             if self.replicated.state.understood() > self.replicated.state.level {
                 office.edicts.push(Edict::Level(self.replicated.state.understood()));
             }
@@ -174,9 +177,11 @@ impl Member {
         for node in verdicts.ask {
             self.send(context, node, Message::Cluster(ClusterMessage::Ping(Ping)));
         }
-        // A leader that is to go, or has said that it stops, hands over first. Its successor removes it.
+        // A leader that is to go, or has said that it stops, hands over first. Its successor removes it. One whose disk
+        // or shard does not move may wait for ever to be ready for that.
         let (_, government) = self.paxos.government();
-        if (leaving || stopped) && government.voter_count() > 1 && self.paxos.can_change_government() {
+        let ready = stalled || ((leaving || stopped) && self.paxos.can_change_government());
+        if ready && government.voter_count() > 1 {
             self.paxos.resign();
         }
         self.let_drained_go(context);
@@ -198,13 +203,22 @@ impl Member {
             let (address, level) = (context.config.address.clone(), context.config.level);
             return Some(Edict::Restarted { node, incarnation, address, level });
         }
-        recorded.may_return().then_some(Edict::Present { node, incarnation })
+        let stalled = self.is_stalled(context);
+        if stalled && recorded.is_active() {
+            return Some(Edict::Absent { node, incarnation, why: Why::Stalled });
+        }
+        (recorded.may_return() && !stalled).then_some(Edict::Present { node, incarnation })
+    }
+
+    /// A part of this node does not move, although something waits for it.
+    fn is_stalled(&self, context: &Context) -> bool {
+        context.vitals(None).stalled() >= context.config.timing.silence && !planted(Bug::StallUnnoticed)
     }
 
     /// A blank process asks to be let in.
     pub(crate) fn on_newcomer(&mut self, context: &mut Context, ask: Ask) {
         let signature = self.signature();
-        let newcomer = ask.newcomer;
+        let (newcomer, forgot) = (ask.newcomer, ask.forgot);
         let asker = Recipient::at(newcomer.address.clone());
         let now = context.now;
         let Some(office) = &mut self.office else { return };
@@ -235,8 +249,10 @@ impl Member {
             let moved = member.address != newcomer.address;
             let alive = moved && office.health.is_alive(now, node) && !member.is_absent();
             // A durable node's data may only be out of sight, on a disk that is not mounted: it departs by an
-            // operator's word or by time, not because a blank process has its name.
-            if alive || member.durable {
+            // operator's word or by time, not because a blank process has its name. But one that looked, and knows
+            // that nothing is left, cannot keep what it promised.
+            let data_may_be_left = member.durable && (moved || !forgot);
+            if alive || data_may_be_left {
                 let name = newcomer.name.clone();
                 return context.refuse(&signature, asker, Refusal::NameTaken { name });
             }

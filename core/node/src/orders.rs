@@ -86,7 +86,7 @@ impl Member {
         let complete = !config.bootstrap.is_empty() && config.bootstrap.iter().all(here);
         let waited = config.bootstrap.is_empty() || context.now.since(since) >= config.timing.arrival;
         let ready = present >= usize::from(min_copies) && (complete || waited);
-        let place = Step::Place { buckets, copies: config.copies, min_copies };
+        let place = Step::Place { buckets, copies: config.copies, min_copies, lease: config.timing.lease };
         ready.then(|| self.replicated.distributor.order(vec![place]))
     }
 

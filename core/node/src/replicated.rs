@@ -98,7 +98,7 @@ impl Replicated {
     /// Where in the log, for the user's machine: a slot is its own epoch and offset.
     fn at(&self) -> At {
         let (generation, slot) = (self.state.generation, self.state.applied);
-        let mark = Mark { epoch: Epoch { generation, slot }, offset: Offset(slot.0) };
+        let mark = Mark { epoch: Epoch { generation, revival: 0, slot }, offset: Offset(slot.0) };
         At { mark, time: self.state.time }
     }
 
@@ -153,7 +153,8 @@ fn is_founding(body: &Body) -> bool {
     }
 }
 
-fn changes_standings(effect: &Effect) -> bool {
+/// Does it change who may be given buckets?
+pub fn changes_standings(effect: &Effect) -> bool {
     match effect {
         Effect::Arrived { .. } | Effect::Departed { .. } | Effect::StandingChanged => true,
         Effect::Taken { .. }
@@ -168,7 +169,7 @@ fn changes_standings(effect: &Effect) -> bool {
 }
 
 /// Whoever has acclimated. A node that is still arriving is given nothing.
-fn roster(state: &State) -> Roster {
+pub fn roster(state: &State) -> Roster {
     let acclimated = state.members.iter().filter(|(_, member)| !member.is_arriving());
     let place = |member: &atoll_cluster::Member| Place {
         present: matches!(member.standing, Standing::Present | Standing::Leaving),
@@ -178,6 +179,7 @@ fn roster(state: &State) -> Roster {
         durable: member.durable,
         leaving: member.ordered_out,
         stopped: member.is_absent() && !member.may_return(),
+        skewed: member.skewed,
     };
     acclimated.map(|(&node, member)| (node, place(member))).collect()
 }

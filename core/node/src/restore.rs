@@ -15,7 +15,7 @@ pub(crate) struct Restored {
     pub(crate) generation: Generation,
     /// A later generation was seen, and nothing of it is here yet.
     pub(crate) fenced: bool,
-    /// A checkpoint cannot be read: what was promised and accepted is not known, and nobody votes from a guess.
+    /// Something cannot be read: what was promised and accepted is not known, and nobody votes from a guess.
     pub(crate) damaged: bool,
     pub(crate) promised: Ballot,
     /// The state at `log.trimmed()`; None if a snapshot is still to be fetched.
@@ -93,6 +93,7 @@ impl Restored {
                 let identity = self.identity.take();
                 *self = Restored { identity, generation, fenced: true, ..Restored::blank() };
             }
+            Record::Unreadable => *self = Restored { departed: true, damaged: true, ..Restored::blank() },
             Record::Bucket(_) => {}
             Record::Blank { departed } => *self = Restored { departed, ..Restored::blank() },
         }

@@ -2,13 +2,54 @@
 //!
 //! Not here: what the machines do (`atoll-kv`, `atoll-stream`).
 
-use atoll_types::{At, HashSlot, Malformed, Payload, StateMachine, Time};
+use atoll_types::{At, HashSlot, IMPORT, Malformed, Payload, Piece, StateMachine, Time};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The first byte of what is meant for the key-value store.
 pub const KV: u8 = 1;
 /// The first byte of what is meant for the streams.
 pub const STREAM: u8 = 2;
+/// The first byte of what is meant for both: a batch of values, and streams that are looked for or deleted with it.
+///
+/// ```text
+/// BOTH │ length u32 LE │ command for the values │ command for the streams
+/// ```
+pub const BOTH: u8 = 3;
+
+/// A command for both.
+pub fn both(values: &atoll_kv::Command<'_>, streams: &atoll_stream::Command<'_>) -> Payload {
+    let mut bytes = vec![BOTH];
+    put_first(&mut bytes, |out| values.encode(out));
+    streams.encode(&mut bytes);
+    bytes.into()
+}
+
+/// The two halves of what follows the first byte of such a command, or of the answer to one. The second half of an
+/// answer is empty where nothing was done.
+pub fn halves(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+fn put_first(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let begin = out.len();
+    out.extend_from_slice(&[0; 4]);
+    fill(out);
+    let length = (out.len() - begin - 4) as u32;
+    out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Is this a command that the streams carry out, whatever they hold? Only then can it follow on another.
+fn is_always_done(command: &[u8]) -> bool {
+    let Some(atoll_stream::Command { operations }) = atoll_stream::Command::decode(command) else { return false };
+    let slot = operations.first().map(|first| HashSlot::of(first.stream));
+    let fits = |operation: &atoll_stream::Operation<'_>| {
+        matches!(operation.action, atoll_stream::Action::Delete | atoll_stream::Action::Trim { .. })
+            && operation.stream.len() <= atoll_stream::NAME_MOST
+            && Some(HashSlot::of(operation.stream)) == slot
+    };
+    operations.len() <= atoll_stream::OPERATIONS_MOST && operations.iter().all(fits)
+}
 
 #[derive(Debug)]
 pub struct Store {
@@ -25,6 +66,16 @@ impl Store {
         let place = usize::from(*bytes.first()?).checked_sub(1)?;
         (place < self.parts.len()).then_some(place)
     }
+
+    /// All of it or nothing: the streams follow if the values were written, and then cannot fail.
+    fn apply_to_both(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
+        let Some((values, streams)) = halves(command).filter(|(_, streams)| is_always_done(streams)) else { return };
+        let begin = answer.len() + 4;
+        put_first(answer, |answer| self.parts[0].apply(at, values, answer));
+        if matches!(atoll_kv::Answer::decode(&answer[begin..]), Some(atoll_kv::Answer::Done(_))) {
+            self.parts[1].apply(at, streams, answer);
+        }
+    }
 }
 
 impl Default for Store {
@@ -39,7 +90,9 @@ impl StateMachine for Store {
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
-        if let Some(place) = self.part(command) {
+        if let Some((&BOTH, halves)) = command.split_first() {
+            self.apply_to_both(at, halves, answer);
+        } else if let Some(place) = self.part(command) {
             self.parts[place].apply(at, &command[1..], answer);
         }
     }
@@ -58,7 +111,29 @@ impl StateMachine for Store {
         }
     }
 
+    fn pieces(&self, at: At, most: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for (place, part) in self.parts.iter().enumerate() {
+            pieces.extend(part.pieces(at, most).into_iter().map(|mut piece| {
+                piece.bytes.insert(0, place as u8 + 1);
+                piece
+            }));
+        }
+        pieces
+    }
+
+    fn absorb(&mut self, at: At, slot: HashSlot, piece: &[u8]) -> Result<(), Malformed> {
+        let place = self.part(piece).ok_or(Malformed)?;
+        self.parts[place].absorb(at, slot, &piece[1..])
+    }
+
     fn grows(&self, command: &[u8]) -> bool {
+        if command.first() == Some(&IMPORT) {
+            return true;
+        }
+        if let Some((&BOTH, rest)) = command.split_first() {
+            return halves(rest).is_some_and(|(values, _)| self.parts[0].grows(values));
+        }
         self.part(command).is_some_and(|place| self.parts[place].grows(&command[1..]))
     }
 
@@ -94,5 +169,67 @@ impl StateMachine for Store {
 
     fn digest(&self) -> u64 {
         self.parts.iter().fold(0, |digest, part| xxh3_64_with_seed(&part.digest().to_le_bytes(), digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_kv::{Action, Answer, Command, Condition, Operation, Ttl};
+    use atoll_stream::{Action as StreamAction, Answer as StreamAnswer, Command as StreamCommand, Id, Outcome};
+    use atoll_types::{Epoch, Mark, Offset};
+
+    fn apply(store: &mut Store, offset: u64, command: &[u8]) -> Vec<u8> {
+        let mark = Mark { epoch: Epoch::ZERO, offset: Offset(offset) };
+        let mut answer = Vec::new();
+        store.apply(At { mark, time: Time(offset) }, command, &mut answer);
+        answer
+    }
+
+    fn with_a_stream() -> Store {
+        let mut store = Store::new();
+        let mut append = vec![STREAM];
+        StreamCommand::one(b"s", StreamAction::Append { id: Id::Auto, payload: b"m" }).encode(&mut append);
+        apply(&mut store, 1, &append);
+        store
+    }
+
+    fn put_on<'a>(condition: Condition) -> Command<'a> {
+        let put = Operation::new(b"s", Action::Put { value: b"v", ttl: Ttl::Never }).on(condition);
+        Command { operations: vec![put] }
+    }
+
+    #[test]
+    fn values_and_streams_are_changed_together_or_not_at_all() {
+        let delete = StreamCommand::one(b"s", StreamAction::Delete);
+        let mut store = with_a_stream();
+        let before = store.digest();
+        let answer = apply(&mut store, 2, both(&put_on(Condition::Present), &delete).as_slice());
+        let (values, streams) = halves(&answer).expect("an answer");
+        assert!(matches!(Answer::decode(values), Some(Answer::Failed { .. })) && streams.is_empty());
+        let mut same = with_a_stream();
+        same.parts[0].advance(At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(2) }, time: Time(2) });
+        assert_eq!((store.count(), before), (1, with_a_stream().digest()));
+        assert_eq!(store.digest(), same.digest(), "nothing was done");
+        let answer = apply(&mut store, 3, both(&put_on(Condition::Absent), &delete).as_slice());
+        let (values, streams) = halves(&answer).expect("an answer");
+        assert!(matches!(Answer::decode(values), Some(Answer::Done(_))));
+        let removed = vec![Outcome::Removed { existed: true, count: 1 }];
+        assert_eq!(StreamAnswer::decode(streams), Some(StreamAnswer::Done(removed)));
+        assert_eq!(store.count(), 1, "the value, and no stream");
+    }
+
+    #[test]
+    fn what_the_streams_might_refuse_is_no_command() {
+        let mut store = with_a_stream();
+        let append = StreamCommand::one(b"s", StreamAction::Append { id: Id::Auto, payload: b"m" });
+        let crossed = [&b"s"[..], b"t"].map(|stream| atoll_stream::Operation { stream, action: StreamAction::Delete });
+        let crossed = StreamCommand { operations: crossed.into() };
+        let (append, crossed) = (both(&put_on(Condition::None), &append), both(&put_on(Condition::None), &crossed));
+        for command in [append.as_slice(), crossed.as_slice(), &[BOTH], &[BOTH, 0, 0, 0, 0], &[BOTH, 9, 0, 0, 0, 1]] {
+            let digest = store.digest();
+            assert!(apply(&mut store, 2, command).is_empty());
+            assert_eq!(store.digest(), digest);
+        }
     }
 }

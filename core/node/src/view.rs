@@ -1,6 +1,7 @@
 //! What can be seen of a node from outside, for people, metrics and checkers. Reading it changes nothing.
 
 use atoll_cluster::State;
+use atoll_cluster::arrival::Waiting;
 use atoll_distributor::Distributor;
 use atoll_types::{Ballot, Gauge, Generation, Government, Identity, NodeId, Slot};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct View<'a> {
     pub state: Option<&'a State>,
     /// Who serves which bucket; None like `state`.
     pub distributor: Option<&'a Distributor>,
+    /// While blank: what keeps it so.
+    pub waiting: Option<&'a Waiting>,
     pub counters: &'a Counters,
 }
 

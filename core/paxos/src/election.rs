@@ -5,7 +5,7 @@
 //! of *its* voters too, before it proposes anything beyond: they may have decided there what the old ones never saw.
 
 use crate::leader::{Leader, Stage};
-use crate::machine::{Paxos, Role, Withheld};
+use crate::machine::{Forerunner, Paxos, Role, Withheld};
 use crate::message::{Canvass, Message, Prepare, Promise, Refusal, Refused, Stand, Support};
 use atoll_types::{Ballot, Body, Bug, Cause, Entry, Government, Held, NodeId, Slot, planted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,10 @@ impl Paxos {
             return self.stand(false);
         }
         self.role = Role::Canvassing { ballot, support: BTreeSet::from([self.me]) };
+        if !self.leader.node.is_nobody() && self.leader.node != self.me {
+            let silent = Forerunner { node: self.leader.node, heard: self.heard, asked: self.now };
+            self.forerunner.get_or_insert(silent);
+        }
         let canvass = Canvass { ballot, decided: self.log.decided() };
         for voter in self.other_voters() {
             self.send(voter, Message::Canvass(canvass.clone()));

@@ -13,8 +13,11 @@ use crate::election::Campaign;
 use crate::machine::{Action, Paxos, Role, Withheld};
 use crate::message::{Accept, Accepted, Message, Stand};
 use atoll_types::{Ballot, Body, Bug, Cause, Entry, Generation, Government, Held, NodeId, Record, Slot, Time, planted};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// Beats that are remembered. A leader that waits longer for its majority steps down anyway.
+const BEATS_MOST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -38,6 +41,8 @@ struct Peer {
     next: Slot,
     /// The decided mark it was told.
     told: Slot,
+    /// The last beat it acknowledged.
+    beat: u64,
     answered: Time,
     /// Since when it owes a vote and has not got on: its disk may hang.
     stalled: Option<Time>,
@@ -50,6 +55,8 @@ pub(crate) struct Leader {
     pub(crate) ballot: Ballot,
     pub(crate) stage: Stage,
     pub(crate) beat: u64,
+    /// When the last beats were sent.
+    beats: VecDeque<(u64, Time)>,
     pub(crate) campaign: Campaign,
     /// Set while an operator's recovery decides, by its own voice, what was accepted before.
     pub(crate) recovering_until: Option<Slot>,
@@ -70,6 +77,7 @@ impl Leader {
             ballot: campaign.ballot,
             stage: Stage::Restoring { through: Slot::ZERO },
             beat: 0,
+            beats: VecDeque::new(),
             peers: BTreeMap::new(),
             recovering_until: None,
             own: Slot::ZERO,
@@ -90,6 +98,7 @@ impl Leader {
             matched: Slot::ZERO,
             next: decided.next(),
             told: Slot::ZERO,
+            beat: 0,
             answered: now,
             stalled: None,
             filled: None,
@@ -117,6 +126,13 @@ impl Leader {
             self.pending = None;
         }
         self.before = Some(before.clone());
+    }
+
+    /// When the last beat was sent that a majority of the voters has acknowledged in this ballot.
+    fn confirmed(&self, me: NodeId, government: &Government) -> Option<Time> {
+        let acknowledged = |voter, beat| voter == me || self.peers.get(&voter).is_some_and(|peer| peer.beat >= beat);
+        let confirmed = |beat| government.is_majority(|voter| acknowledged(voter, beat));
+        self.beats.iter().rev().find(|(beat, _)| confirmed(*beat)).map(|(_, sent)| *sent)
     }
 
     fn holds(&self, me: NodeId, node: NodeId, slot: Slot) -> bool {
@@ -321,6 +337,7 @@ impl Paxos {
         let Some(peer) = leader.peers.get_mut(&from) else { return };
         let accepted = Accepted { through: accepted.through.min(proposed), ..accepted };
         peer.answered = self.now;
+        peer.beat = peer.beat.max(accepted.beat);
         if accepted.through >= proposed {
             peer.stalled = None;
         } else if accepted.through > peer.matched {
@@ -445,6 +462,10 @@ impl Paxos {
         let patience = self.settings.election * 2;
         let Role::Leader(leader) = &mut self.role else { return };
         leader.beat += 1;
+        if leader.beats.len() == BEATS_MOST {
+            leader.beats.pop_front();
+        }
+        leader.beats.push_back((leader.beat, self.now));
         leader.peers.values_mut().for_each(|peer| peer.filled = None);
         let peers: Vec<NodeId> = leader.peers.keys().copied().collect();
         let stuck = leader.pending.as_ref().is_some_and(|(_, _, since)| self.now.since(*since) > patience);
@@ -470,6 +491,15 @@ impl Paxos {
             self.stand(false);
         } else if !serving {
             self.on_campaign_tick();
+        }
+    }
+
+    /// By this leader's clock: everything that anybody decided before then is in its log. A later leader would have
+    /// had a promise of one of those that acknowledged the beat sent then.
+    pub fn confirmed(&self) -> Option<Time> {
+        match &self.role {
+            Role::Leader(leader) if leader.is_serving() => leader.confirmed(self.me, &self.government),
+            Role::Leader(_) | Role::Follower | Role::Canvassing { .. } | Role::Preparing(_) => None,
         }
     }
 

@@ -25,6 +25,6 @@ pub mod message;
 mod relay;
 
 pub use log::Log;
-pub use machine::{Action, Paxos, Settings, Start};
+pub use machine::{Action, Forerunner, Paxos, Settings, Start};
 pub use message::Message;
 pub use relay::children_of;

@@ -104,6 +104,16 @@ pub(crate) enum Withheld {
     },
 }
 
+/// A leader that went silent. Whoever canvasses asks it as well: if it does not answer that, it was asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Forerunner {
+    pub node: NodeId,
+    /// When it was last heard.
+    pub heard: Time,
+    /// When it was first asked since then.
+    pub asked: Time,
+}
+
 #[derive(Debug)]
 pub struct Paxos {
     pub(crate) me: NodeId,
@@ -132,6 +142,8 @@ pub struct Paxos {
     pub(crate) heard: Time,
     /// The leader's process is known to be gone.
     pub(crate) leader_gone: bool,
+    /// Whom this node stands against, while it has not answered.
+    pub(crate) forerunner: Option<Forerunner>,
     /// A new beat was heard that those below have not heard.
     pub(crate) beat_due: bool,
     /// Who fed this node last something new, and when.
@@ -184,6 +196,7 @@ impl Paxos {
             beat: 0,
             heard: now,
             leader_gone: false,
+            forerunner: None,
             beat_due: false,
             feeder: NodeId::NOBODY,
             fed: now,
@@ -218,6 +231,7 @@ impl Paxos {
         if !message.is_sane(self.generation) {
             return; // Nobody sends that: a bug elsewhere must not become one here.
         }
+        self.forerunner.take_if(|forerunner| forerunner.node == from);
         match message {
             Message::Canvass(canvass) => self.on_canvass(from, canvass),
             Message::Support(support) => self.on_support(from, support),
@@ -265,6 +279,7 @@ impl Paxos {
         self.now = now;
         self.heard = now;
         self.fed = now;
+        self.forerunner = None;
         self.postpone_election();
         if let Role::Leader(leader) = &mut self.role {
             leader.start_afresh(now);
@@ -395,6 +410,7 @@ impl Paxos {
         if newer {
             let changed = ballot.node != self.leader.node;
             (self.leader, self.beat, self.heard, self.leader_gone) = (ballot, beat, self.now, false);
+            self.forerunner = None;
             self.attempts = 0;
             if matches!(self.role, Role::Follower) {
                 self.postpone_election();
@@ -443,6 +459,11 @@ impl Paxos {
     }
 
     /// Whom this node takes for the leader.
+    /// The leader before, as whoever stood against it saw it.
+    pub fn forerunner(&self) -> Option<Forerunner> {
+        self.forerunner
+    }
+
     pub fn leader(&self) -> Option<NodeId> {
         match &self.role {
             Role::Leader(leader) => leader.is_serving().then_some(self.me),

@@ -21,7 +21,9 @@ pub(crate) struct Backup {
     gap: bool,
     /// The last round seen.
     round: u64,
-    pub(crate) heard: Time,
+    /// By this node's own clock: everything committed before then is shown here, if the epoch was still the last one.
+    /// Counts from when this copy last spoke, not from when it heard: a message may have been on its way for long.
+    pub(crate) fresh: Time,
     /// Since when the primary is waited for: to open the epoch, or to commit what is here.
     pub(crate) waiting_since: Option<Time>,
     /// A snapshot that is here in part.
@@ -36,7 +38,7 @@ impl Backup {
             owes_ack: false,
             gap: false,
             round: 0,
-            heard: now,
+            fresh: Time::ZERO,
             waiting_since: Some(now),
             incoming: None,
         }
@@ -45,10 +47,9 @@ impl Backup {
 
 impl Replica {
     /// The primary asks what this copy holds.
-    pub(crate) fn on_open(&mut self, now: Time, sink: &mut Sink, from: NodeId) {
-        let Role::Backup(backup) = &mut self.role else { return };
+    pub(crate) fn on_open(&mut self, sink: &mut Sink, from: NodeId) {
+        let Role::Backup(backup) = &self.role else { return };
         if backup.primary == from {
-            backup.heard = now;
             self.tell_what_is_here(sink);
         }
     }
@@ -72,7 +73,6 @@ impl Replica {
         if backup.primary != from || write.previous.offset > Offset::MOST {
             return;
         }
-        backup.heard = now;
         if !backup.open || (planted(Bug::TruncatesTwice) && write.opening) {
             let agrees = self.log.mark(write.previous.offset) == Some(write.previous);
             if !write.opening || !agrees || write.previous.offset < self.copy.applied.offset {
@@ -94,6 +94,10 @@ impl Replica {
         let uncommitted = last > self.committed;
         let Role::Backup(backup) = &mut self.role else { return };
         backup.round = backup.round.max(write.round);
+        // Before the epoch serves its primary may not know all that was committed before it.
+        if write.serving && write.committed <= last {
+            backup.fresh = backup.fresh.max(write.echo.min(now));
+        }
         // What is on its way to the disk is acknowledged once it is there; a round that reads wait for, now.
         backup.owes_ack |= write.confirm || (asks && (safe == last || bug));
         // Waited for since the last progress, not since the log was last quiet: under load it never is.
@@ -167,7 +171,7 @@ impl Replica {
         }
     }
 
-    pub(crate) fn flush_backup(&mut self, sink: &mut Sink) {
+    pub(crate) fn flush_backup(&mut self, now: Time, sink: &mut Sink) {
         let (bucket, epoch, last) = (self.bucket, self.epoch(), self.log.last_offset());
         let current = self.is_current() || planted(Bug::FenceAfterCommit);
         let safe = if planted(Bug::BucketAckBeforePersist) { last } else { self.safe };
@@ -176,7 +180,7 @@ impl Replica {
         if !backup.open || !backup.owes_ack || !current || self.useless {
             return;
         }
-        let ack = Ack { held: safe, round: backup.round, gap: backup.gap, full };
+        let ack = Ack { held: safe, round: backup.round, gap: backup.gap, full, sent: now };
         (backup.owes_ack, backup.gap) = (false, false);
         sink.send(backup.primary, bucket, epoch, Body::Ack(ack));
     }

@@ -61,6 +61,16 @@ impl Incoming {
 }
 
 impl Replica {
+    /// It lacks something that it should hold, and is to be given a new copy.
+    pub fn is_useless(&self) -> bool {
+        self.useless
+    }
+
+    /// It holds nothing yet, not even the bucket's beginning.
+    pub fn is_blank(&self) -> bool {
+        self.blank
+    }
+
     /// This one shares nothing with the log: it gets the whole state first.
     pub(crate) fn begin_copying(&mut self, now: Time, sink: &mut Sink, to: NodeId, partial: Option<Partial>) {
         let base = self.log.base().offset;
@@ -145,10 +155,13 @@ impl Replica {
         let (bucket, epoch) = (self.bucket, self.epoch());
         let catching_up = self.duty.as_ref().is_some_and(|duty| duty.appointment.catching_up.contains(&self.me));
         let Role::Backup(backup) = &mut self.role else { return };
-        if backup.primary != from || backup.open || !catching_up || piece.length > LENGTH_MOST {
+        // One that agreed with its primary already, and fell behind so far that the log no longer has what it needs, is
+        // given a snapshot after all. Of less than it has only an old piece can be, that comes late.
+        let late = backup.open && piece.mark.offset <= self.log.last_offset();
+        if backup.primary != from || late || !catching_up || piece.length > LENGTH_MOST {
             return;
         }
-        backup.heard = now;
+        backup.open = false;
         backup.waiting_since = Some(now);
         let (mark, checksum) = (piece.mark, piece.checksum);
         if self.log.base() == mark && self.log.is_empty() && !self.useless {

@@ -6,8 +6,8 @@
 
 use crate::session::{Refusal, Sessions, Verdict};
 use atoll_types::{
-    At, BucketBody, BucketEntry, BucketSnapshot, Bug, HashSlot, Mark, Offset, Payload, SlotRange, StateMachine, Time,
-    planted,
+    At, BucketBody, BucketEntry, BucketSnapshot, Bug, HashSlot, IMPORT, Mark, Offset, Payload, SlotRange, StateMachine,
+    Time, planted,
 };
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -25,7 +25,7 @@ pub struct Copy {
     pub sessions: Sessions,
     pub machine: Box<dyn StateMachine>,
     /// The answer to the last command. Most members have nobody to tell it to, so it gets no memory of its own.
-    answer: Vec<u8>,
+    pub(crate) answer: Vec<u8>,
 }
 
 /// What became of a write when it was applied.
@@ -81,7 +81,10 @@ impl Copy {
                     }
                 }
                 self.answer.clear();
-                self.machine.apply(at, command.as_slice(), &mut self.answer);
+                match command.as_slice().split_first() {
+                    Some((&IMPORT, piece)) => self.import(at, *slot, piece),
+                    Some(_) | None => self.machine.apply(at, command.as_slice(), &mut self.answer),
+                }
                 if let Some(usage) = usage {
                     self.sessions.store(usage, at.mark, &self.answer);
                 }

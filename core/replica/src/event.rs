@@ -22,6 +22,8 @@ pub enum Event {
     Purged { bucket: BucketId },
     /// A read was answered from the state at this mark, linearizably: every member acknowledged this round.
     Confirmed { bucket: BucketId, epoch: Epoch, mark: Mark, round: u64 },
+    /// The primary took a read that its lease confirms.
+    Leased { bucket: BucketId, epoch: Epoch },
     /// Two members have different states at the same place, or a copy cannot follow its primary.
     Diverged { bucket: BucketId, primary: NodeId, about: NodeId, offset: Offset },
 }

@@ -13,11 +13,14 @@
 //! | applying, answering, halving | `copy.rs` |
 //! | a write counts once | `session.rs` |
 //! | what a restart finds | `restore.rs` |
+//! | what a backup is taken in by | `import.rs` |
 
 mod backup;
 mod catch_up;
 mod copy;
+mod division;
 mod event;
+mod import;
 mod log;
 mod machine;
 pub mod message;
@@ -29,6 +32,7 @@ mod sink;
 
 pub use copy::Copy;
 pub use event::Event;
+pub use import::{Import, taken_in};
 pub use log::{Log, Run};
 pub use machine::Replica;
 pub use message::Message;

@@ -70,13 +70,15 @@ pub struct Replica {
     /// In this epoch, and those before, an earlier life of this node may have acted: this one does not.
     void: Epoch,
     /// The last split that was applied.
-    split_at: Option<Mark>,
+    pub(crate) split_at: Option<Mark>,
     /// Begun without the bucket, to be filled: nothing can be served from it before it was.
     pub(crate) blank: bool,
     /// When this copy last said that it is of no use.
     damaged_at: Option<Time>,
     /// This copy cannot follow its primary, and says so.
     pub(crate) useless: bool,
+    /// As primary it does not serve before then: another that led before may answer reads by its lease.
+    pub(crate) serves_from: Time,
 }
 
 impl Replica {
@@ -115,6 +117,7 @@ impl Replica {
             blank: false,
             damaged_at: None,
             useless: false,
+            serves_from: Time::ZERO,
         }
     }
 
@@ -192,8 +195,8 @@ impl Replica {
         }
     }
 
-    /// This node is a member that follows its primary: its committed state may be shown, as of when it heard it. A
-    /// primary asks its members instead: it may have been replaced without knowing.
+    /// This node is a member that follows its primary: its committed state may be shown, as of `fresh`. A primary asks
+    /// its members instead: it may have been replaced without knowing.
     pub fn is_following(&self) -> bool {
         match &self.role {
             Role::Primary(_) | Role::Idle => false,
@@ -201,10 +204,10 @@ impl Replica {
         }
     }
 
-    /// When this copy last heard its primary.
-    pub fn heard(&self) -> Time {
+    /// By this node's own clock: what was committed in this epoch, and before it, by then is shown here.
+    pub fn fresh(&self) -> Time {
         match &self.role {
-            Role::Backup(backup) => backup.heard,
+            Role::Backup(backup) => backup.fresh,
             Role::Primary(_) | Role::Idle => Time::ZERO,
         }
     }
@@ -229,6 +232,11 @@ impl Replica {
     /// Everything waits for this record.
     pub(crate) fn shut(&mut self, seq: Option<JournalSeq>) {
         self.gate = seq.or(self.gate);
+    }
+
+    /// Until then somebody who led the bucket before, and whom the next duty leaves out, may hold a lease.
+    pub fn wait_for_leases(&mut self, until: Time) {
+        self.serves_from = until;
     }
 
     /// Takes a duty from the cluster log. They come in order.
@@ -334,7 +342,7 @@ impl Replica {
 
     fn dispatch(&mut self, now: Time, sink: &mut Sink, from: NodeId, body: Body) {
         match body {
-            Body::Open(_) => self.on_open(now, sink, from),
+            Body::Open(_) => self.on_open(sink, from),
             Body::Opened(opened) => self.on_opened(now, sink, from, &opened),
             Body::Write(write) => self.on_write(now, sink, from, write),
             Body::Ack(ack) => self.on_ack(now, sink, from, &ack),
@@ -464,7 +472,7 @@ impl Replica {
         }
         match &mut self.role {
             Role::Primary(_) => self.flush_primary(now, sink),
-            Role::Backup(_) => self.flush_backup(sink),
+            Role::Backup(_) => self.flush_backup(now, sink),
             Role::Idle => {}
         }
     }
@@ -526,35 +534,6 @@ impl Replica {
         self.writing.clear();
     }
 
-    /// Does the log end with the split that the edict divides the bucket at?
-    pub fn ends_with_split_of(&self, epoch: Epoch) -> bool {
-        let last = self.log.last();
-        // It may have been applied and trimmed: then the log is empty, and its base is the split.
-        let held = self.log.get(last.offset).is_some_and(|entry| entry.body == BucketBody::Split);
-        (held || self.split_at == Some(last)) && last.epoch == epoch
-    }
-
-    /// The dividing edict: every member held the split, so all up to it is committed. Gives the upper half.
-    pub fn divide(&mut self, now: Time, sink: &mut Sink, lower: SlotRange, upper: SlotRange) -> Replica {
-        self.committed = self.log.last_offset();
-        self.apply(now, sink);
-        let (bucket, at) = (self.bucket, self.log.last());
-        sink.persist(BucketRecord::Divided { bucket, at, lower, upper });
-        sink.event(|| Event::Divided { bucket, at, lower, upper });
-        self.halve(lower, upper)
-    }
-
-    pub(crate) fn halve(&mut self, lower: SlotRange, upper: SlotRange) -> Replica {
-        let other = self.copy.split(lower, upper);
-        let at = self.copy.applied;
-        self.log = Log::new(at);
-        (self.committed, self.safe, self.ordered) = (at.offset, at.offset, at.offset);
-        self.writing.clear();
-        let mut upper = Replica::of(upper.bucket(), other);
-        upper.me = self.me; // What the whole has seen is not on the disk for this half: it sees for itself.
-        upper
-    }
-
     /// This copy is of no use: it is to be given a new one.
     pub(crate) fn declare_damaged(&mut self, now: Time, sink: &mut Sink) {
         self.useless = true;
@@ -564,11 +543,11 @@ impl Replica {
     /// Told again for as long as it is so and this node is named.
     fn say_damaged(&mut self, now: Time, sink: &mut Sink) {
         self.damaged_at = Some(now);
-        sink.report(Report::Damaged { bucket: self.bucket });
+        sink.report(Report::Damaged { bucket: self.bucket, epoch: self.epoch() });
     }
 
     fn is_to_say_damaged(&self) -> bool {
-        self.useless && self.is_member()
+        self.useless && self.duty.as_ref().is_some_and(|duty| duty.appointment.names(self.me))
     }
 
     pub fn check(&self) {

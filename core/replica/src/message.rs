@@ -11,7 +11,7 @@
 //! | `Refused`  | anybody          | anybody         | there is a later epoch |
 
 use crate::log::Run;
-use atoll_types::{BucketEntry, BucketId, Epoch, Mark, Offset, Payload};
+use atoll_types::{BucketEntry, BucketId, Epoch, Mark, Offset, Payload, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -71,6 +71,9 @@ pub struct Write {
     pub confirm: bool,
     /// Of the primary's state at this offset, to be compared.
     pub digest: Option<(Offset, u64)>,
+    /// When, by its own clock, the receiver sent the last acknowledgement that came before this: what is said here was
+    /// so after that.
+    pub echo: Time,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +85,8 @@ pub struct Ack {
     pub gap: bool,
     /// This node has no memory to spare.
     pub full: bool,
+    /// By the sender's own clock. Comes back as `Write::echo`.
+    pub sent: Time,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,6 +40,8 @@ pub(crate) struct Peer {
     pub(crate) told_serving: bool,
     /// Has no memory to spare.
     pub(crate) full: bool,
+    /// When it sent its last acknowledgement, by its own clock.
+    pub(crate) echo: Time,
     /// Sent again then, if nothing is heard.
     pub(crate) retry_at: Time,
     /// Since when it is waited for without any progress.
@@ -63,6 +65,7 @@ impl Peer {
             commit_sent: Offset::ZERO,
             told_serving: false,
             full: false,
+            echo: Time::ZERO,
             retry_at: Time::NEVER,
             waiting_since: None,
             reported: None,
@@ -82,8 +85,8 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct WaitingRead {
     pub(crate) ticket: Ticket,
-    /// Confirmed by a round no older than this.
-    pub(crate) round: u64,
+    /// Confirmed by a round no older than this; none: by the lease, when it came.
+    pub(crate) round: Option<u64>,
     /// It sees at least everything written before it came.
     pub(crate) index: Offset,
     pub(crate) query: Payload,

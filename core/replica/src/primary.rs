@@ -30,13 +30,17 @@ impl Replica {
             self.log.cut(self.committed.next());
             (self.safe, self.ordered) = (self.safe.min(self.committed.next()), self.committed.next());
         }
+        if self.log.last().epoch.generations() < self.epoch().generations() {
+            // A generation begins with an entry of its own: no position in it equals one that was cut off before.
+            self.append(now, BucketBody::Tick);
+        }
         let mut primary = Primary::new(self.log.last_offset());
         if let Some(duty) = &self.duty {
             primary.enlist(duty, self.me);
         }
         self.role = Role::Primary(Box::new(primary));
         self.ask_all(now, sink);
-        self.advance(now, sink);
+        self.flush_primary(now, sink);
     }
 
     /// Asks those that were not asked yet what they hold.
@@ -150,8 +154,8 @@ impl Replica {
         self.log.from(first, usize::MAX).iter().map(|entry| entry.bytes()).sum::<usize>() > window
     }
 
-    /// Takes a read, to be confirmed by a round that begins after this.
-    pub fn read(&mut self, sink: &mut Sink, ticket: Ticket, query: Payload) -> bool {
+    /// Takes a read, to be confirmed by a round that begins after this; or by the lease, while there is one.
+    pub fn read(&mut self, now: Time, sink: &mut Sink, ticket: Ticket, query: Payload) -> bool {
         if !self.is_serving() {
             return false;
         }
@@ -165,10 +169,18 @@ impl Replica {
             sink.answer(ticket, Outcome::Done { position, payload, duplicate: false });
             return true;
         }
+        let leased = now < sink.leased_until;
+        let (bucket, epoch) = (self.bucket, self.epoch());
         if let Role::Primary(primary) = &mut self.role {
-            primary.wanted_round = primary.round + 1;
             let index = if planted(Bug::ReadBeforeWrites) { Offset::ZERO } else { index };
-            primary.reads.push_back(WaitingRead { ticket, round: primary.wanted_round, index, query });
+            let round = if leased {
+                sink.event(|| Event::Leased { bucket, epoch });
+                None
+            } else {
+                primary.wanted_round = primary.round + 1;
+                Some(primary.wanted_round)
+            };
+            primary.reads.push_back(WaitingRead { ticket, round, index, query });
         }
         true
     }
@@ -218,6 +230,7 @@ impl Replica {
         let better = !peer.opened || ack.held > peer.acked || ack.round > peer.round_acked;
         peer.opened = true;
         peer.full = ack.full;
+        peer.echo = peer.echo.max(ack.sent);
         peer.acked = peer.acked.max(ack.held);
         peer.round_acked = peer.round_acked.max(ack.round);
         if better {
@@ -274,7 +287,7 @@ impl Replica {
         }
         self.report_ready(now, sink);
         let Role::Primary(primary) = &mut self.role else { return };
-        if !may_commit {
+        if !may_commit || now < self.serves_from {
             return;
         }
         if !primary.serving {
@@ -293,6 +306,7 @@ impl Replica {
                 }
             }
             self.committed = held;
+            sink.commit_time = self.log.get(held).map(|entry| now.since(entry.time));
             primary.commit_at = primary.commit_at.min(now + sink.settings.commit_flush);
             if primary.split.is_some_and(|split| split <= held) && primary.divided_at.is_none() {
                 primary.divided_at = Some(now);
@@ -312,13 +326,14 @@ impl Replica {
         let Role::Primary(primary) = &mut self.role else { return };
         let confirmed = primary.confirmed_round();
         while let Some(read) = primary.reads.front()
-            && read.round <= confirmed
+            && read.round.is_none_or(|round| round <= confirmed)
             && read.index <= applied.offset
             && let Some(read) = primary.reads.pop_front()
         {
             let payload = self.copy.read(&read.query);
-            let round = read.round;
-            sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
+            if let Some(round) = read.round {
+                sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
+            }
             let position = Position { bucket, mark: applied };
             sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
         }
@@ -393,6 +408,7 @@ impl Replica {
                     serving: primary.serving || planted(Bug::CutSentAgainEarly),
                     confirm: round || again || tell,
                     digest,
+                    echo: peer.echo,
                 };
                 sink.send(peer.node, bucket, epoch, Body::Write(write));
                 if asks {
@@ -416,6 +432,9 @@ impl Replica {
         let due = self.copy.machine.due().is_some_and(|due| due <= now);
         if due && self.is_serving() && self.log.last_offset() == self.committed {
             self.append(now, BucketBody::Tick);
+        }
+        if now >= self.serves_from {
+            self.serves_from = Time::ZERO;
         }
         let patience = sink.settings.ack_timeout;
         let (settled, may_commit) = self.duty.as_ref().map_or((true, false), |duty| (duty.settled, duty.may_commit));
@@ -475,6 +494,9 @@ impl Replica {
         let mut due = primary.commit_at.min(after(primary.divided_at)).min(expiry);
         if may_commit {
             due = due.min(after(primary.disk_since));
+        }
+        if self.serves_from > Time::ZERO {
+            due = due.min(self.serves_from);
         }
         if !settled {
             due = due.min(after(primary.settled_at));

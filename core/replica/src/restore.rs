@@ -4,7 +4,8 @@ use crate::copy::Copy;
 use crate::log::Log;
 use crate::machine::Replica;
 use crate::session::Sessions;
-use atoll_types::{BucketId, BucketRecord, StateMachine, Time};
+use crate::sink::Sink;
+use atoll_types::{BucketId, BucketRecord, HashSlot, Mark, SlotRange, StateMachine, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -60,11 +61,34 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
             }
             BucketRecord::Divided { at, lower, upper, .. } => {
                 if let Some(replica) = copies.get_mut(&bucket) {
+                    replica.useless |= replica.log.last() != at;
                     replica.committed = at.offset.min(replica.log.last_offset());
                     replica.catch_up_to_commit();
-                    let upper = replica.halve(lower, upper);
+                    let mut upper = replica.halve(lower, upper);
+                    upper.useless = replica.useless;
                     copies.entry(upper.bucket()).or_insert(upper);
                 }
+            }
+            BucketRecord::Image { range, seen: epoch, blank, split_at, snapshot, tail, .. } => {
+                let copy = Copy::open(&snapshot, kind);
+                let useless = copy.is_none();
+                let empty = || Copy::empty(range, snapshot.mark, Sessions::new(idle), kind.empty());
+                let mut replica = Replica::of(bucket, copy.unwrap_or_else(empty));
+                (replica.blank, replica.useless, replica.split_at) = (blank, useless, split_at);
+                for entry in tail {
+                    replica.clock = replica.clock.max(entry.time);
+                    replica.log.append(entry);
+                }
+                let highest = seen.entry(bucket).or_insert(epoch);
+                *highest = epoch.max(*highest);
+                copies.insert(bucket, replica);
+            }
+            BucketRecord::Unreadable { .. } => {
+                // Also where that was the copy's beginning, and not even its range is known any more: a copy that were
+                // simply missing would be begun anew, with nothing, where the bucket has not moved since it began.
+                let unknown = SlotRange { first: HashSlot(bucket.0), last: HashSlot(bucket.0) };
+                let empty = || Copy::empty(unknown, Mark::default(), Sessions::new(idle), kind.empty());
+                copies.entry(bucket).or_insert_with(|| Replica::of(bucket, empty())).useless = true;
             }
             BucketRecord::Purged { .. } => drop(copies.remove(&bucket)),
         }
@@ -79,6 +103,23 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
 }
 
 impl Replica {
+    /// Says in one record all that the disk has to know of this copy.
+    pub fn condense(&self, sink: &mut Sink) {
+        if self.useless {
+            return; // There is nothing to keep; what the disk has is as useless.
+        }
+        sink.persist(BucketRecord::Image {
+            bucket: self.bucket,
+            range: self.copy.range,
+            width: sink.width,
+            seen: self.seen,
+            blank: self.blank,
+            split_at: self.split_at,
+            snapshot: self.copy.snapshot(),
+            tail: self.log.from(self.copy.applied.offset.next(), usize::MAX),
+        });
+    }
+
     /// Applies what is committed; nobody waits for it.
     fn catch_up_to_commit(&mut self) {
         while self.copy.applied.offset < self.committed {
@@ -87,5 +128,57 @@ impl Replica {
             self.copy.apply(offset, entry, Time::ZERO);
         }
         self.log = Log::new(self.copy.applied);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::{Epoch, Offset};
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl StateMachine for Nothing {
+        fn empty(&self) -> Box<dyn StateMachine> {
+            Box::new(Nothing)
+        }
+        fn apply(&mut self, _: atoll_types::At, _: &[u8], _: &mut Vec<u8>) {}
+        fn advance(&mut self, _: atoll_types::At) {}
+        fn due(&self) -> Option<Time> {
+            None
+        }
+        fn read(&self, _: atoll_types::At, _: &[u8], _: &mut Vec<u8>) {}
+        fn grows(&self, _: &[u8]) -> bool {
+            false
+        }
+        fn bytes(&self) -> usize {
+            0
+        }
+        fn count(&self) -> usize {
+            0
+        }
+        fn snapshot(&self) -> Vec<u8> {
+            Vec::new()
+        }
+        fn install(&mut self, _: &[u8]) -> Result<(), atoll_types::Malformed> {
+            Ok(())
+        }
+        fn split(&mut self, _: HashSlot) -> Box<dyn StateMachine> {
+            Box::new(Nothing)
+        }
+        fn digest(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_copy_whose_beginning_cannot_be_read_is_there_and_of_no_use() {
+        let bucket = BucketId(10_240);
+        let seen = BucketRecord::Seen { bucket, epoch: Epoch::ZERO };
+        let appended = BucketRecord::Appended { bucket, first: Offset(1), entries: Vec::new() };
+        let records = vec![BucketRecord::Unreadable { bucket }, seen, appended];
+        let copies = restore(records, &Nothing, Duration::from_secs(1));
+        assert!(copies.get(&bucket).is_some_and(Replica::is_useless), "missing, it would be begun anew");
     }
 }

@@ -205,6 +205,39 @@ impl Sessions {
         half
     }
 
+    /// The table in parts, each with about so many bytes of answers.
+    pub(crate) fn pieces(&self, most: usize) -> Vec<Sessions> {
+        let empty = || Sessions::within(self.limits.clone(), self.horizon);
+        let mut pieces = vec![empty()];
+        for (id, session) in &self.sessions {
+            if let Some(last) = pieces.last_mut().filter(|last| last.is_empty() || last.bytes() < most) {
+                last.put(*id, session.clone());
+            } else {
+                let mut next = empty();
+                next.put(*id, session.clone());
+                pieces.push(next);
+            }
+        }
+        pieces
+    }
+
+    /// Takes in what another table knows, of a bucket whose keys come here. A session that both know is one: what
+    /// either has seen of it was seen, and the client waits for nothing below the higher floor.
+    pub(crate) fn absorb(&mut self, other: Sessions, keep: impl Fn(HashSlot) -> bool) {
+        self.horizon = self.horizon.max(other.horizon);
+        for (id, theirs) in other.sessions {
+            if matches!(id.counter, Counter::Wrapping { bits: _, slot } if !keep(slot)) {
+                continue;
+            }
+            let mut session = self.take(&id).unwrap_or_else(|| Session::new(id.opened));
+            session.merge(theirs);
+            session.shrink(self.limits.session_bytes);
+            while self.sessions.len() >= self.limits.sessions.max(1) && self.forget_least_recently_used(None) {}
+            self.put(id, session);
+            while self.stored > self.limits.bytes && self.forget_least_recently_used(Some(id)) {}
+        }
+    }
+
     /// Equal for equal tables.
     pub fn digest(&self) -> u64 {
         let limits = &self.limits;

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::message::{Body, Message};
 use crate::session::Refusal;
-use atoll_types::{BucketId, BucketRecord, Epoch, JournalSeq, NodeId, Payload, Position, Report};
+use atoll_types::{BucketId, BucketRecord, Epoch, JournalSeq, NodeId, Payload, Position, Report, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -68,17 +68,30 @@ pub struct Sink {
     pub actions: VecDeque<Action>,
     /// Set while this node has no memory to spare.
     pub full: bool,
+    /// Until then nobody else serves what this node was last told to serve.
+    pub leased_until: Time,
     /// The last record ordered.
     pub journal: JournalSeq,
     /// Hash slots of a bucket at first placement: goes with each copy on the disk, and tells its shard after a restart.
     pub width: u16,
     /// Events are told: costs a copy of each entry.
     pub watched: bool,
+    /// How long the last entry that was committed here had waited for it, for people.
+    pub commit_time: Option<Duration>,
 }
 
 impl Sink {
     pub fn new(settings: Settings) -> Sink {
-        Sink { settings, actions: VecDeque::new(), full: false, journal: JournalSeq(0), width: 0, watched: false }
+        Sink {
+            settings,
+            actions: VecDeque::new(),
+            full: false,
+            leased_until: Time::ZERO,
+            journal: JournalSeq(0),
+            width: 0,
+            watched: false,
+            commit_time: None,
+        }
     }
 
     pub(crate) fn send(&mut self, to: NodeId, bucket: BucketId, epoch: Epoch, body: Body) {

@@ -113,7 +113,7 @@ fn serves_nothing(trio: &mut Trio, node: u32) {
     assert!(!trio.replica(node).is_serving());
     assert!(!trio.write(node, 100, None, "nowhere to stand"));
     assert!(!trio.read(node, 101), "what it does not hold may exist elsewhere");
-    let damaged = (NodeId(node), Report::Damaged { bucket: BUCKET });
+    let damaged = (NodeId(node), Report::Damaged { bucket: BUCKET, epoch: epoch(20) });
     let settled = (NodeId(node), Report::Settled { bucket: BUCKET, epoch: epoch(20) });
     assert!(trio.reports.contains(&damaged), "it says so: {:?}", trio.reports);
     assert!(!trio.reports.contains(&settled), "nobody is made eligible by it");

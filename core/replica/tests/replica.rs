@@ -128,9 +128,10 @@ fn a_read_needs_a_round_that_began_after_it() {
 #[test]
 fn one_round_serves_all_waiting_reads() {
     let mut trio = three();
+    let now = trio.now;
     let side = trio.sides.get_mut(&NodeId(1)).expect("the node is there");
     for ticket in 1..=5 {
-        assert!(side.replica.read(&mut side.sink, atoll_replica::Ticket(ticket), Default::default()));
+        assert!(side.replica.read(now, &mut side.sink, atoll_replica::Ticket(ticket), Default::default()));
     }
     trio.flush(NodeId(1));
     assert_eq!(trio.flying.len(), 2, "one message to each member");

@@ -14,6 +14,7 @@
 mod answer;
 mod codec;
 mod command;
+mod import;
 mod machine;
 mod query;
 mod read;

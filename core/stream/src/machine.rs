@@ -23,7 +23,7 @@ use crate::codec::{Operations, put_done, put_outcome};
 use crate::command::{Action, Id, Operation, StreamOffset};
 use crate::stream::Stream;
 use crate::{NAME_MOST, OPERATIONS_MOST, PAYLOAD_MOST};
-use atoll_types::{At, HashSlot, Malformed, StateMachine, Time};
+use atoll_types::{At, HashSlot, Malformed, Piece, StateMachine, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -110,6 +110,26 @@ impl Streams {
             self.dues.extend(stream.due().map(|due| (due, Arc::clone(&stream.name))));
         }
         Some(result)
+    }
+
+    /// Goes on with the places of `part`, which is a stream of the same name and settings as it was elsewhere. False
+    /// where something before them is missing.
+    pub(crate) fn extend(&mut self, now: Time, part: Stream) -> bool {
+        let name = Arc::clone(&part.name);
+        let Some(present) = self.streams.get(&name) else {
+            self.insert(part);
+            self.change(&name, now, |_| ());
+            return true;
+        };
+        let next = present.next();
+        if part.first() > next {
+            return false;
+        }
+        self.change(&name, now, |stream| {
+            let known = usize::try_from(next.0 - part.first().0).unwrap_or(usize::MAX);
+            part.places().iter().skip(known).for_each(|kept| stream.push(kept.clone()));
+        });
+        true
     }
 
     /// Makes the stream if there is none. Was there one?
@@ -291,6 +311,14 @@ impl StateMachine for Streams {
     fn install(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         *self = crate::snapshot::decode(bytes).ok_or(Malformed)?;
         Ok(())
+    }
+
+    fn pieces(&self, _at: At, most: usize) -> Vec<Piece> {
+        crate::import::pieces(self, most)
+    }
+
+    fn absorb(&mut self, at: At, slot: HashSlot, piece: &[u8]) -> Result<(), Malformed> {
+        crate::import::absorb(self, at, slot, piece).ok_or(Malformed)
     }
 
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {

@@ -15,6 +15,7 @@ use crate::stream::{Kept, Stream};
 use crate::{NAME_MOST, PAYLOAD_MOST};
 use atoll_types::bytes::{Reader, put_length, put_long, put_short, put_string};
 use atoll_types::{HashSlot, StateMachine, Time};
+use std::ops::Range;
 
 const FORMAT: u8 = 1;
 
@@ -26,24 +27,29 @@ pub(crate) fn encode(state: &Streams) -> Vec<u8> {
         put_long(&mut out, floor.0);
     }
     put_length(&mut out, state.streams().len());
-    for (name, stream) in state.streams() {
-        put_string(&mut out, name);
-        put_long(&mut out, stream.next().0);
-        put_retention(&mut out, &stream.retention());
-        put_long(&mut out, stream.places().len() as u64);
-        for kept in stream.places() {
-            match &kept.payload {
-                None => out.push(0),
-                Some(payload) => {
-                    out.push(1);
-                    put_long(&mut out, kept.time.0);
-                    put_string(&mut out, payload);
-                }
-            }
-        }
+    for stream in state.streams().values() {
+        put_stream(&mut out, stream, 0..stream.places().len());
     }
     put_long(&mut out, state.digest());
     out
+}
+
+/// A stream, with these of its places alone: as if it ended with the last of them, and the first were its oldest.
+pub(crate) fn put_stream(out: &mut Vec<u8>, stream: &Stream, places: Range<usize>) {
+    put_string(out, &stream.name);
+    put_long(out, stream.first().0 + places.end as u64);
+    put_retention(out, &stream.retention());
+    put_long(out, places.len() as u64);
+    for kept in stream.places().range(places) {
+        match &kept.payload {
+            None => out.push(0),
+            Some(payload) => {
+                out.push(1);
+                put_long(out, kept.time.0);
+                put_string(out, payload);
+            }
+        }
+    }
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Option<Streams> {
@@ -74,7 +80,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Streams> {
     reader.end().filter(|()| is_whole).map(|()| state)
 }
 
-fn stream<'a>(reader: &mut Reader<'a>) -> Option<(&'a [u8], Stream)> {
+pub(crate) fn stream<'a>(reader: &mut Reader<'a>) -> Option<(&'a [u8], Stream)> {
     let name = reader.string()?;
     let next = reader.long()?;
     let retention = retention(reader)?;

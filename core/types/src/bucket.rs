@@ -90,23 +90,34 @@ impl SlotRange {
     }
 }
 
-/// When an appointment began: the slot of its edict. Generations compare first.
+/// When an appointment began: the slot of its edict. Generations compare first: that of the cluster, then the bucket's
+/// own, since whatever an operator's word cut off has no place among what comes after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch {
     pub generation: Generation,
+    /// How often an operator had revived the bucket.
+    pub revival: u32,
     pub slot: Slot,
 }
 
 impl Epoch {
-    pub const ZERO: Epoch = Epoch { generation: Generation { number: 0, by: NodeId(0) }, slot: Slot(0) };
+    pub const ZERO: Epoch = Epoch { generation: Generation { number: 0, by: NodeId(0) }, revival: 0, slot: Slot(0) };
+
+    /// Of the cluster and of the bucket. Offsets are comparable only within one.
+    pub fn generations(&self) -> (Generation, u32) {
+        (self.generation, self.revival)
+    }
 }
 
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.generation.number == 0 {
-            return write!(f, "{}", self.slot);
+        if self.generation.number != 0 {
+            write!(f, "{}:", self.generation)?;
         }
-        write!(f, "{}:{}", self.generation, self.slot)
+        if self.revival != 0 {
+            write!(f, "r{}:", self.revival)?;
+        }
+        write!(f, "{}", self.slot)
     }
 }
 
@@ -169,15 +180,21 @@ impl fmt::Display for Position {
 impl FromStr for Epoch {
     type Err = Malformed;
 
+    /// Reads only what `Display` writes.
     fn from_str(text: &str) -> Result<Epoch, Malformed> {
-        let number = |text: &str| text.parse::<u64>().map_err(|_| Malformed);
-        let Some((generation, slot)) = text.split_once(':') else {
-            return Ok(Epoch { slot: Slot(number(text)?), ..Epoch::ZERO });
-        };
-        let (count, by) = generation.split_once('#').ok_or(Malformed)?;
-        let count = count.parse().map_err(|_| Malformed)?;
-        let by = NodeId(by.parse().map_err(|_| Malformed)?);
-        Ok(Epoch { generation: Generation { number: count, by }, slot: Slot(number(slot)?) })
+        let mut epoch = Epoch::ZERO;
+        let mut parts = text.rsplit(':');
+        epoch.slot = Slot(parts.next().and_then(|slot| slot.parse().ok()).ok_or(Malformed)?);
+        for part in parts {
+            if let Some(revival) = part.strip_prefix('r') {
+                epoch.revival = revival.parse().map_err(|_| Malformed)?;
+            } else {
+                let (number, by) = part.split_once('#').ok_or(Malformed)?;
+                let (number, by) = (number.parse().map_err(|_| Malformed)?, by.parse().map_err(|_| Malformed)?);
+                epoch.generation = Generation { number, by: NodeId(by) };
+            }
+        }
+        if epoch.to_string() == text { Ok(epoch) } else { Err(Malformed) }
     }
 }
 
@@ -264,13 +281,27 @@ mod tests {
     fn a_position_is_read_as_it_was_written() {
         let generations = [Generation::default(), Generation { number: 3, by: NodeId(7) }];
         for generation in generations {
-            for offset in [0, 1, u64::MAX] {
-                let mark = Mark { epoch: Epoch { generation, slot: Slot(55) }, offset: Offset(offset) };
+            for (revival, offset) in [(0, 0), (0, 1), (2, 1), (u32::MAX, u64::MAX)] {
+                let mark = Mark { epoch: Epoch { generation, revival, slot: Slot(55) }, offset: Offset(offset) };
                 let position = Position { bucket: BucketId(256), mark };
                 assert_eq!(position.to_string().parse(), Ok(position));
             }
         }
-        for text in ["", "1", "1/2", "1/2/", "/2/3", "1/2/3/4", "1/x/3", "1/#1:2/3", "01/2/3", "1/+2/3", "70000/1/1"] {
+        for text in [
+            "",
+            "1",
+            "1/2",
+            "1/2/",
+            "/2/3",
+            "1/2/3/4",
+            "1/x/3",
+            "1/#1:2/3",
+            "01/2/3",
+            "1/+2/3",
+            "70000/1/1",
+            "1/r0:2/3",
+            "1/r1:3#7:2/3",
+        ] {
             assert_eq!(text.parse::<Position>(), Err(Malformed), "{text}");
         }
     }

@@ -65,6 +65,21 @@ pub enum BucketRecord {
     Divided { bucket: BucketId, at: Mark, lower: SlotRange, upper: SlotRange },
     /// The copy is no longer there.
     Purged { bucket: BucketId },
+    /// The same copy, said again in one: stands for all before it.
+    Image {
+        bucket: BucketId,
+        range: SlotRange,
+        width: u16,
+        seen: Epoch,
+        blank: bool,
+        /// The last split that was applied.
+        split_at: Option<Mark>,
+        snapshot: BucketSnapshot,
+        /// What is held above the snapshot.
+        tail: Vec<Arc<BucketEntry>>,
+    },
+    /// Here stood a record that cannot be read any more. Never written: told to the next life.
+    Unreadable { bucket: BucketId },
 }
 
 impl BucketRecord {
@@ -76,6 +91,8 @@ impl BucketRecord {
             | BucketRecord::Cut { bucket, .. }
             | BucketRecord::Copied { bucket, .. }
             | BucketRecord::Divided { bucket, .. }
+            | BucketRecord::Image { bucket, .. }
+            | BucketRecord::Unreadable { bucket }
             | BucketRecord::Purged { bucket } => *bucket,
         }
     }

@@ -161,6 +161,34 @@ bank! {
     DuplicateAnsweredAnew,
     /// A read that waits for a position is answered before the log has reached it.
     WaitingReadEarly,
+    /// A bucket that an operator revived goes on in the generation of what was lost.
+    RevivedSameGeneration,
+    /// A backup serves stale reads although its node hears nothing of the cluster log.
+    StaleBehindDeposed,
+    /// A lease counts from when the answer to a heartbeat came, not from when the heartbeat was sent.
+    LeaseFromReceipt,
+    /// A lease counts although the node has not applied all that was decided before it.
+    LeaseOfUnappliedLog,
+    /// A usurper does not wait for the lease of the one before it.
+    UsurperDoesNotWait,
+    /// The directory is not synced after an image got its name, nor when the one before it goes.
+    RenameNotSynced,
+    /// A checksum on the disk that is wrong counts for nothing.
+    BadChecksumTaken,
+    /// Damage in the middle of the log on disk is taken for its torn end.
+    MiddleCut,
+    /// A write-ahead log says that it is safe without having synced.
+    SyncNotDone,
+    /// The write-ahead log is cut at its beginning although a bucket still needs it.
+    LogCutTooFar,
+    /// A disk or a shard that does not move goes unnoticed while its node is heard.
+    StallUnnoticed,
+    /// A part of a node that has nothing to do is taken for one that does not move.
+    IdleTakenForStall,
+    /// The time that a message takes is taken for a clock that is off.
+    DelayTakenForSkew,
+    /// A node whose clock is off leads like any other.
+    SkewedLeads,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -72,6 +72,8 @@ pub enum Why {
     LevelTooLow,
     /// It stopped for a while, in good order, and comes back in a new life.
     Stopped,
+    /// Its disk or one of its shards does not move, although something waits for it.
+    Stalled,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +96,12 @@ pub enum Edict {
     },
     /// Every member understands this level.
     Level(Level),
+    /// The node's clock is far from most others', or no longer is.
+    Skewed {
+        node: NodeId,
+        incarnation: Incarnation,
+        skewed: bool,
+    },
 }
 
 /// A submission counts once per (node, cookie, sequence), however often it stands in the log.
@@ -127,4 +135,6 @@ pub enum Request {
     /// The submitter stops for a while, in good order: it is absent from now on,
     /// until it is there in a new life.
     Pause,
+    /// Clients reach the submitter there from now on: it was started again with other ports.
+    Reached(Endpoints),
 }

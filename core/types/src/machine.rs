@@ -15,6 +15,18 @@ pub struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
+/// The first byte of a command that the copy carries out itself: something of a backup is taken in. No machine's own
+/// commands begin with it.
+pub const IMPORT: u8 = 255;
+
+/// A part of a state, for another machine of the same kind to take in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// All that it speaks of is in this slot. None: it speaks of no key, and every bucket of the range is to have it.
+    pub slot: Option<HashSlot>,
+    pub bytes: Vec<u8>,
+}
+
 /// A deterministic state. The same commands at the same places give the same state, the same answers and the same
 /// digest on every member; nothing else may have an influence: no clock, no randomness, no order of an unordered map.
 ///
@@ -51,6 +63,19 @@ pub trait StateMachine: fmt::Debug + Send {
 
     /// Becomes what `bytes` say, or stays as it is.
     fn install(&mut self, bytes: &[u8]) -> Result<(), Malformed>;
+
+    /// The state in pieces, each no longer than `most` unless it is one indivisible thing. An empty machine that
+    /// absorbs them, those of one slot in order, shows the same as this one at `at`. Nothing, where a machine cannot do
+    /// that.
+    fn pieces(&self, _at: At, _most: usize) -> Vec<Piece> {
+        Vec::new()
+    }
+
+    /// Takes in a piece of another machine's state; what it speaks of must be in `slot`. What is here already and is
+    /// newer stays. Done twice it does nothing the second time.
+    fn absorb(&mut self, _at: At, _slot: HashSlot, _piece: &[u8]) -> Result<(), Malformed> {
+        Err(Malformed)
+    }
 
     /// Gives away everything that belongs to slots from `first` on. What belongs to no slot goes to both.
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine>;

@@ -2,6 +2,7 @@
 
 use crate::{BucketId, Epoch, NodeId, Slot};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Steps of moves, thought out by the leader's distributor. Each step names the epoch it was thought out for and does
 /// nothing in any other; an order with another number than the next is a duplicate, or was overtaken.
@@ -17,7 +18,8 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// First placement: the key space in `buckets` equal parts, spread over the present nodes.
-    Place { buckets: u16, copies: u8, min_copies: u8 },
+    /// For good: how long the lease of a primary lasts; zero: there are none.
+    Place { buckets: u16, copies: u8, min_copies: u8, lease: Duration },
     /// These catch up.
     Expand { bucket: BucketId, epoch: Epoch, add: Vec<NodeId> },
     /// Those that catch up and are ready become members.
@@ -44,7 +46,7 @@ pub enum Report {
     /// From a member: it waits in vain for this one, who is a member, catching up, or the primary; or itself.
     Complain { bucket: BucketId, epoch: Epoch, about: NodeId },
     /// From a member or one that catches up: its own copy is damaged.
-    Damaged { bucket: BucketId },
+    Damaged { bucket: BucketId, epoch: Epoch },
 }
 
 /// An operator's wish about buckets.

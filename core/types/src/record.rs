@@ -40,6 +40,9 @@ pub enum Record {
     Fenced(Generation),
     /// Of one bucket's copy.
     Bucket(BucketRecord),
+    /// Here stood a record that cannot be read any more, of the cluster log or of nobody knows whom. Never written:
+    /// told to the next life, which does not vote from a guess.
+    Unreadable,
     /// Nothing before this counts. Departed: this node has belonged to a cluster and founds no other.
     Blank {
         departed: bool,

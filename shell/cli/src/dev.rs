@@ -1,4 +1,4 @@
-//! `atoll dev`, or `atoll` alone: a whole cluster in one process, in memory.
+//! `atoll dev`, or `atoll` alone: a whole cluster in one process.
 
 use crate::Outcome;
 use crate::serve::{in_a_runtime, wait_for_the_end};
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// How many nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     nodes: u16,
-    /// Where they keep their data; not in this version, which keeps everything in memory
+    /// Where they keep their data, each in a folder of its own; in memory, if not said
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Where the first node listens for HTTP; the next ones on the ports after it
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             resp: after(&arguments.resp, node)?,
             join: peers.clone(),
             bootstrap: names.clone(),
-            data_dir: arguments.data_dir.clone(),
+            data_dir: arguments.data_dir.as_ref().map(|directory| directory.join(&names[usize::from(node)])),
             buckets: arguments.buckets,
             timing: Timing { retry: RETRY, ..Timing::default() },
             ..Settings::default()
@@ -120,12 +120,13 @@ fn banner(servers: &[Server], took: Duration) -> String {
         .map(|server| format!("  {:<4} http {}   resp {}", server.gateway.settings().name, server.http, server.resp))
         .collect();
     format!(
-        "Atoll serves: {nodes}, {} buckets, in memory, ready after {} ms. Ctrl-C ends it.\n\n{}\n\n  \
+        "Atoll serves: {nodes}, {} buckets, {}, ready after {} ms. Ctrl-C ends it.\n\n{}\n\n  \
          dashboard  http://{http}/\n\nTry:\n  \
          curl -X PUT http://{http}/v1/kv/greeting -d hello\n  \
          redis-cli -p {} get greeting\n  \
          atoll kv get greeting{}\n",
         first.gateway.board().status().buckets,
+        if first.gateway.settings().data_dir.is_some() { "on disk" } else { "in memory" },
         took.as_millis(),
         names.join("\n"),
         resp.port(),

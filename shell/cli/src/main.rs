@@ -2,13 +2,19 @@
 //!
 //! Not here: what a command does (a file each), how inputs and outputs read to a person (`atoll_server::describe`).
 
+mod backup;
 mod bench;
 mod dev;
+mod events;
+mod inspect;
 mod kv;
+mod manual;
+mod notify;
 mod operate;
 mod remote;
 mod replay;
 mod report;
+mod restore;
 mod seeds;
 mod serve;
 mod show;
@@ -16,10 +22,13 @@ mod simulate;
 mod span;
 mod status;
 mod stream;
+mod top;
+mod watching;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -34,12 +43,16 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs a whole cluster in one process, in memory: what `atoll` alone does
+    /// Runs a whole cluster in one process: what `atoll` alone does
     Dev(dev::Arguments),
     /// Runs one node of a cluster
     Serve(Box<serve::Arguments>),
     /// Is the cluster healthy, and if not, why? Exit code 0 only if it is
     Status(status::Arguments),
+    /// The cluster at a glance, on a terminal: nodes, hottest buckets, rates, moves, alarms
+    Top(top::Arguments),
+    /// What happened in the cluster, and what led to what
+    Events(events::Arguments),
     /// Keys and values
     Kv(kv::Arguments),
     /// Streams of messages
@@ -54,6 +67,12 @@ enum Command {
     Rebalance(operate::Rebalance),
     /// An operator's last resorts, when a majority or a bucket is gone for good
     Recover(operate::Recover),
+    /// Shows and verifies a data directory or a backup
+    Inspect(inspect::Arguments),
+    /// Writes everything the cluster holds to a directory, while it serves
+    Backup(backup::Arguments),
+    /// Fills a new cluster, of any size, from a backup
+    Restore(restore::Arguments),
     /// Puts load on a cluster and measures
     Bench(bench::Arguments),
     /// Simulates clusters under faults and checks every rule after every step
@@ -62,6 +81,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Prints completions for a shell, to be sourced by it
     Completions { shell: Shell },
+    /// Writes manual pages to a folder, one for each command
+    Man { folder: PathBuf },
 }
 
 /// How a command ended, if nothing kept it from doing its work.
@@ -79,6 +100,8 @@ fn main() -> ExitCode {
         Some(Command::Dev(arguments)) => dev::run(arguments),
         Some(Command::Serve(arguments)) => serve::run(*arguments),
         Some(Command::Status(arguments)) => status::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Events(arguments)) => events::run(&arguments),
         Some(Command::Kv(arguments)) => kv::run(&arguments),
         Some(Command::Stream(arguments)) => stream::run(&arguments),
         Some(Command::Drain(arguments)) => operate::drain(&arguments),
@@ -86,10 +109,14 @@ fn main() -> ExitCode {
         Some(Command::Split(arguments)) => operate::split(&arguments),
         Some(Command::Rebalance(arguments)) => operate::rebalance(&arguments),
         Some(Command::Recover(arguments)) => operate::recover(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::run(&arguments),
+        Some(Command::Backup(arguments)) => backup::run(&arguments),
+        Some(Command::Restore(arguments)) => restore::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Sim(arguments)) => simulate::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),
+        Some(Command::Man { folder }) => manual::write(Arguments::command(), &folder),
         None => dev::run(dev::Arguments::default()),
     };
     match ended {
@@ -98,10 +125,15 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough (`atoll sim … | head`): nobody is left to tell.
         Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("atoll: {error:#}");
+            say(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// To whoever started this process. One who does not listen misses something, and that is all.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "atoll: {text}");
 }
 
 /// What the node does goes to standard error; `ATOLL_LOG` says how much of it.
@@ -110,6 +142,8 @@ fn say_what_happens(usually: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).unwrap_or_default();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Logs often stand on the disk that is full. Whether they can be written must make no difference to the node.
+        .log_internal_errors(false)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
@@ -120,7 +154,7 @@ fn completions(shell: Shell) -> anyhow::Result<Outcome> {
     // Through a buffer: the generator panics where writing to a closed pipe fails.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "atoll", &mut script);
-    io::Write::write_all(&mut io::stdout(), &script)?;
+    io::stdout().write_all(&script)?;
     Ok(Outcome::Done)
 }
 
@@ -135,5 +169,31 @@ mod tests {
     #[test]
     fn the_arguments_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    /// The flags of `serve` have a page of their own.
+    #[test]
+    fn the_guide_names_every_command_and_flag() {
+        let page = include_str!("../../../docs/guide/cli.md");
+        let settings = include_str!("../../../docs/guide/configuration.md");
+        fn look(command: &clap::Command, name: &str, page: &str) -> Vec<String> {
+            let flags = command.get_arguments().filter_map(|argument| argument.get_long());
+            let flags = flags.filter(|flag| *flag != "server").map(|flag| format!("`--{flag}"));
+            let missing = flags.filter(|flag| !page.contains(flag)).map(|flag| format!("{name}: {flag}"));
+            let mut missing: Vec<String> = missing.collect();
+            if command.get_subcommands().next().is_none() && !page.contains(&format!("`{name}")) {
+                missing.push(name.to_owned());
+            }
+            for below in command.get_subcommands() {
+                missing.extend(look(below, &format!("{name} {}", below.get_name()), page));
+            }
+            missing
+        }
+        let command = Arguments::command();
+        for below in command.get_subcommands() {
+            let is_serve = below.get_name() == "serve";
+            let page = if is_serve { format!("{page}{settings}") } else { page.to_owned() };
+            assert_eq!(look(below, &format!("atoll {}", below.get_name()), &page), Vec::<String>::new());
+        }
     }
 }

@@ -73,11 +73,14 @@ enum What {
     Bucket {
         bucket: u16,
         /// The node whose copy it goes on from
-        #[arg(long, conflicts_with = "empty", required_unless_present = "empty")]
+        #[arg(long, conflicts_with = "empty", required_unless_present_any = ["empty", "plan"])]
         from: Option<String>,
         /// Begin with nothing
         #[arg(long)]
         empty: bool,
+        /// Shows which copies are left and what would be missing, and does nothing
+        #[arg(long)]
+        plan: bool,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -170,6 +173,10 @@ fn order(
 }
 
 fn show_plan(plan: &Value) -> anyhow::Result<Outcome> {
+    if let Some(why) = plan.get("refused").and_then(Value::as_str) {
+        show::line(format!("it would be refused: {why}").as_bytes())?;
+        return Ok(Outcome::Failed);
+    }
     let moves = plan.get("moves").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if moves.is_empty() {
         show::line(b"nothing would move")?;
@@ -177,11 +184,29 @@ fn show_plan(plan: &Value) -> anyhow::Result<Outcome> {
     for step in moves {
         show::line(in_words(step).as_bytes())?;
     }
+    if !moves.is_empty() {
+        show::line(in_all(moves).as_bytes())?;
+    }
     for alarm in plan.get("alarms").and_then(Value::as_array).into_iter().flatten() {
         let alarm = alarm.as_str().map_or_else(|| alarm.to_string(), str::to_owned);
         show::line(format!("afterwards: {alarm}").as_bytes())?;
     }
     Ok(Outcome::Done)
+}
+
+/// `in all: 21 hand-overs, 64 copies made`
+fn in_all(moves: &[Value]) -> String {
+    let kinds = [
+        ("lead", "hand-over", "hand-overs"),
+        ("copy", "copy made", "copies made"),
+        ("drop", "copy given up", "copies given up"),
+        ("halve", "bucket halved", "buckets halved"),
+    ];
+    let counts = kinds.iter().filter_map(|(kind, one, many)| {
+        let count = moves.iter().filter(|step| step["kind"] == *kind).count();
+        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+    });
+    format!("in all: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
 /// One move of a plan.
@@ -208,14 +233,50 @@ pub(crate) fn recover(arguments: &Recover) -> anyhow::Result<Outcome> {
             server.ask("POST", "/v1/cluster/recover", &[], &[])?;
             println!("the cluster goes on from this node, in a new generation; `atoll status` shows how");
         }
-        What::Bucket { bucket, from, empty: _, yes } => {
+        What::Bucket { bucket, from, empty, plan, yes } => {
+            let path = format!("/v1/cluster/buckets/{bucket}/revive");
+            let remains: Value = server.ask("POST", &format!("{path}?plan=true"), &[], &[])?.json()?;
+            println!("{}", what_is_missing(&remains, from.as_deref(), *empty)?);
+            if *plan {
+                return Ok(Outcome::Done);
+            }
+            confirm(*yes, "Go on?")?;
             let from = from.as_ref().map_or("empty".to_owned(), |name| encoded(name.as_bytes()));
-            confirm(*yes, &format!("Acknowledged writes of bucket {bucket} may be missing afterwards. Go on?"))?;
-            server.ask("POST", &format!("/v1/cluster/buckets/{bucket}/revive?from={from}"), &[], &[])?;
-            println!("bucket {bucket} is revived");
+            server.ask("POST", &format!("{path}?from={from}"), &[], &[])?;
+            println!("bucket {bucket} is revived, in a new generation; `atoll status` shows when it serves");
         }
     }
     Ok(Outcome::Done)
+}
+
+/// What an operator should know before a bucket goes on without its last members.
+fn what_is_missing(remains: &Value, from: Option<&str>, empty: bool) -> anyhow::Result<String> {
+    let (bucket, epoch) = (&remains["bucket"], remains["epoch"].as_str().unwrap_or("?"));
+    let copies = remains["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let describe = |copy: &Value| {
+        let (name, last) = (copy["node"].as_str().unwrap_or("?"), copy["last_epoch"].as_str().unwrap_or("?"));
+        format!("  {name}: ends at {last}/{} with {} keys", copy["last_offset"], copy["keys"])
+    };
+    let mut lines: Vec<String> = copies.iter().map(describe).collect();
+    let heading = if lines.is_empty() { "no present node has a copy of it" } else { "copies (epoch/offset):" };
+    lines.insert(0, format!("Bucket {bucket} lost its last eligible copy in epoch {epoch}; {heading}"));
+    let found = copies.iter().find(|copy| copy["node"].as_str() == from);
+    lines.push(match (from, found) {
+        (None, _) if !empty => "Choose one with --from, or --empty to begin with nothing.".to_owned(),
+        (None, _) => format!("Everything that was ever written to bucket {bucket} will be missing."),
+        (Some(name), None) => {
+            let rest = lines.join("\n");
+            bail!(
+                "{name} has no copy of bucket {bucket}. {rest}\nChoose one of these, or --empty to begin with nothing"
+            )
+        }
+        (Some(name), Some(copy)) => format!(
+            "Of what was acknowledged, everything after {}/{} may be missing in the copy of {name}.",
+            copy["last_epoch"].as_str().unwrap_or("?"),
+            copy["last_offset"]
+        ),
+    });
+    Ok(lines.join("\n"))
 }
 
 fn confirm(yes: bool, question: &str) -> anyhow::Result<()> {
@@ -230,4 +291,29 @@ fn confirm(yes: bool, question: &str) -> anyhow::Result<()> {
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was done") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_is_summed_up() {
+        let step = |kind: &str| json!({"kind": kind, "bucket": 0, "from": "n1", "to": "n2"});
+        let moves = [step("lead"), step("copy"), step("copy")];
+        assert_eq!(in_all(&moves), "in all: 1 hand-over, 2 copies made");
+        assert_eq!(in_words(&moves[1]), "bucket 0: a copy from n1 to n2");
+    }
+
+    #[test]
+    fn what_is_left_of_a_bucket_is_told_before_anything_is_done() {
+        let copy = json!({"node": "n2", "last_epoch": "7", "last_offset": 12, "keys": 3});
+        let remains = json!({"bucket": 5, "epoch": "9", "copies": [copy]});
+        let plan = what_is_missing(&remains, None, false).expect("a plan");
+        assert!(plan.contains("n2: ends at 7/12 with 3 keys") && plan.contains("--from"), "{plan}");
+        assert!(what_is_missing(&remains, None, true).expect("a plan").contains("Everything"));
+        assert!(what_is_missing(&remains, Some("n2"), false).expect("a plan").contains("after 7/12"));
+        assert!(what_is_missing(&remains, Some("n9"), false).is_err());
+    }
 }

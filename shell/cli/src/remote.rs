@@ -17,6 +17,10 @@ pub(crate) struct Server {
 
 /// Longer than a node lets a request wait.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// A whole bucket may be on its way for that long.
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
+/// A whole bucket is at most that long.
+const BODY_MOST: u64 = 1 << 34;
 
 #[derive(Deserialize)]
 struct Refusal {
@@ -49,6 +53,18 @@ impl Reply {
 }
 
 impl Server {
+    /// Another one than was asked for.
+    pub(crate) fn at(url: &str) -> Server {
+        Server { server: url.to_owned() }
+    }
+
+    /// What is at this path, as text; None where there is no answer in time, or another than success.
+    pub(crate) fn text(&self, path: &str, patience: Duration) -> Option<String> {
+        let mut response = self.agent(Some(patience)).get(self.url(path)).call().ok()?;
+        let text = response.body_mut().read_to_string().ok()?;
+        (response.status() == 200).then_some(text)
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.server.trim_end_matches('/'))
     }
@@ -72,19 +88,35 @@ impl Server {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> anyhow::Result<Reply> {
+        self.send_by(&self.agent(Some(PATIENCE)), method, path, headers, body)
+    }
+
+    /// Somebody who sends one request after another, for as long as each takes up to an hour, over one connection.
+    pub(crate) fn patient(&self) -> Agent {
+        self.agent(Some(LONG_PATIENCE))
+    }
+
+    pub(crate) fn send_by(
+        &self,
+        agent: &Agent,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> anyhow::Result<Reply> {
         let mut request = ureq::http::Request::builder().method(method).uri(self.url(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(body.to_vec()).context("no request can be made of that")?;
-        let mut response = self.agent(Some(PATIENCE)).run(request).map_err(|error| self.unreachable(&error))?;
+        let mut response = agent.run(request).map_err(|error| self.unreachable(&error))?;
         let headers = response.headers().iter();
         let headers =
             headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
         Ok(Reply {
             status: response.status().as_u16(),
             headers: headers.collect(),
-            body: response.body_mut().with_config().limit(256 << 20).read_to_vec().context("the answer broke off")?,
+            body: response.body_mut().with_config().limit(BODY_MOST).read_to_vec().context("the answer broke off")?,
         })
     }
 

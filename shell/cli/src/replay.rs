@@ -4,6 +4,7 @@
 
 use crate::Outcome;
 use crate::report::panic_message;
+use crate::watching;
 use anyhow::Context;
 use atoll_node::Output;
 use atoll_server::describe;
@@ -25,6 +26,10 @@ pub(crate) struct Arguments {
     /// Prints each input and what came of it
     #[arg(long)]
     step: bool,
+    /// Shows it in a browser, moment by moment, at this address [default: 127.0.0.1:8090]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watching::ADDRESS)]
+    #[arg(conflicts_with = "step")]
+    serve: Option<String>,
 }
 
 /// Digit by digit: a time of today has more digits than a floating-point number holds exactly.
@@ -60,6 +65,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let header = replay.header();
     let (name, address, build) = (&header.config.name, &header.config.address, &header.build);
     writeln!(out, "recording of {name} at {address}, begun at {}, by version {build}", header.now)?;
+    if let Some(address) = &arguments.serve {
+        out.flush()?;
+        drop(out);
+        watching::show(address, watching::recording(&mut replay, arguments.until))?;
+        return Ok(Outcome::Done);
+    }
     let mut progress = Progress { last: header.now, ..Progress::default() };
     let outcome = go(&mut replay, arguments, &mut progress, &mut out)?;
     conclude(&replay, &progress, outcome, &mut out)?;

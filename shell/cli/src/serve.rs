@@ -1,11 +1,13 @@
 //! `atoll serve`: one node, until it is told to stop.
 
-use crate::Outcome;
+use crate::notify::Manager;
 use crate::span::Span;
+use crate::{Outcome, say};
 use anyhow::Context;
-use atoll_server::{Server, Settings};
+use atoll_server::status::Gone;
+use atoll_server::{Gateway, Server, Settings};
 use serde::Deserialize;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,9 +41,12 @@ pub(crate) struct Arguments {
     /// The founders' names, the same list on each of them: founds the cluster, once
     #[arg(long, env = "ATOLL_BOOTSTRAP", value_delimiter = ',', value_name = "NAME,…")]
     bootstrap: Option<Vec<String>>,
-    /// Where this node keeps its data; not in this version, which keeps everything in memory
+    /// Where this node keeps its data, to outlive any stop; in memory, if not said
     #[arg(long, env = "ATOLL_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Bytes that the log on disk may have in any case, beyond which it is four times the data [default: 268435456]
+    #[arg(long, env = "ATOLL_LOG_BYTES", value_name = "BYTES")]
+    log_bytes: Option<u64>,
     /// Parts of the key space, a power of two; counts at founding only [default: 64]
     #[arg(long, env = "ATOLL_BUCKETS")]
     buckets: Option<u16>,
@@ -105,9 +110,15 @@ pub(crate) struct Arguments {
     /// A stale read is served from a state no older than this [default: 5s]
     #[arg(long, env = "ATOLL_MAX_STALE", value_name = "TIME")]
     max_stale: Option<Span>,
+    /// How long a primary may answer reads by a lease, set where the cluster is founded [default: 0s, never]
+    #[arg(long, env = "ATOLL_LEASE", value_name = "TIME")]
+    lease: Option<Span>,
     /// A session that is not used for this long may be forgotten [default: 10m]
     #[arg(long, env = "ATOLL_SESSION_IDLE", value_name = "TIME")]
     session_idle: Option<Span>,
+    /// A node whose clock is off the others' by more than this leads no bucket that another can [default: 500ms]
+    #[arg(long, env = "ATOLL_MAX_SKEW", value_name = "TIME")]
+    max_skew: Option<Span>,
     /// A TOML file with these flags as keys
     #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -124,9 +135,9 @@ impl Arguments {
     /// What is not said here is taken from there.
     fn or(self, other: Arguments) -> Arguments {
         take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir,
-            buckets, copies, zone, weight, shards, insecure_listen, max_clients, max_value, max_memory, idle, slow,
-            heartbeat, election, replace, absent_after, evidence, depart_after, arrival, ack_timeout,
-            request_timeout, max_stale, session_idle, config)
+            log_bytes, buckets, copies, zone, weight, shards, insecure_listen, max_clients, max_value, max_memory, idle,
+            slow, heartbeat, election, replace, absent_after, evidence, depart_after, arrival, ack_timeout,
+            request_timeout, max_stale, lease, session_idle, max_skew, config)
     }
 
     fn with_file(self) -> anyhow::Result<Arguments> {
@@ -155,6 +166,7 @@ impl Arguments {
         set(&mut settings.join, arguments.join);
         set(&mut settings.bootstrap, arguments.bootstrap);
         settings.data_dir = arguments.data_dir;
+        set(&mut settings.log_bytes, arguments.log_bytes);
         set(&mut settings.buckets, arguments.buckets);
         set(&mut settings.copies, arguments.copies);
         set(&mut settings.zone, arguments.zone);
@@ -177,7 +189,12 @@ impl Arguments {
         time(&mut timing.ack_timeout, arguments.ack_timeout);
         time(&mut timing.request, arguments.request_timeout);
         time(&mut timing.max_stale, arguments.max_stale);
+        time(&mut timing.lease, arguments.lease);
         time(&mut timing.session_idle, arguments.session_idle);
+        time(&mut timing.max_skew, arguments.max_skew);
+        if timing.lease > timing.ack_timeout {
+            anyhow::bail!("--lease is longer than --ack-timeout: whoever waits for one would be complained of");
+        }
         Ok(settings)
     }
 }
@@ -199,23 +216,43 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let server = Server::start(settings)?;
     let told = format!("peers {}, http {}, resp {}", server.peer, server.http, server.resp);
-    eprintln!("atoll: {} listens: {told}", server.gateway.settings().name);
-    in_a_runtime(async move {
+    say(&format!("{} listens: {told}", server.gateway.settings().name));
+    let manager = Manager::from_environment();
+    let mut broken = None;
+    in_a_runtime(async {
         let gateway = server.gateway.clone();
         tokio::select! {
             () = wait_for_the_end() => {}
-            () = gateway.board().gone() => {
-                eprintln!("atoll: this node departed, as an operator wanted; started again, it arrives anew");
+            () = keep_told(manager.as_ref(), &gateway) => {}
+            why = gateway.board().gone() => {
+                match why {
+                    Gone::Departed => {
+                        say("this node departed, as an operator wanted; started again, it arrives anew");
+                    }
+                    Gone::Broken(what) => broken = Some(what),
+                }
                 return;
             }
         }
-        eprintln!("atoll: stopping; once more stops at once");
+        say("stopping; once more stops at once");
+        manager.iter().for_each(Manager::say_stopping);
         tokio::select! {
             () = server.stop_in_good_order() => {}
             () = wait_for_the_end() => {}
         }
     })?;
+    if let Some(what) = broken {
+        anyhow::bail!("{what}; started again, this node goes on from what is safe");
+    }
     Ok(Outcome::Done)
+}
+
+/// Never returns: where nobody wants to be told, there is nothing to do.
+async fn keep_told(manager: Option<&Manager>, gateway: &Gateway) {
+    match manager {
+        Some(manager) => manager.keep_told(gateway).await,
+        None => pending().await,
+    }
 }
 
 pub(crate) fn in_a_runtime(work: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -237,7 +274,8 @@ pub(crate) async fn wait_for_the_end() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
+    use std::collections::BTreeSet;
 
     #[derive(Parser)]
     struct Line {
@@ -256,6 +294,42 @@ mod tests {
         assert_eq!((settings.name.as_str(), settings.buckets), ("n7", 32));
         assert_eq!(settings.join, ["a:1", "b:2"]);
         assert_eq!(settings.timing.silence, Duration::from_secs(2));
+    }
+
+    /// The sample file, as it is and with every key that it only shows.
+    fn sample() -> (String, String) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/atoll.toml");
+        let text = std::fs::read_to_string(path).expect("the sample");
+        let shown = |line: &str| match line.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest.to_owned(),
+            Some(_) | None => line.to_owned(),
+        };
+        let whole = text.lines().map(shown).collect::<Vec<_>>().join("\n");
+        (text, whole)
+    }
+
+    #[test]
+    fn the_sample_has_every_key_and_no_other() {
+        let (_, whole) = sample();
+        let table: toml::Table = whole.parse().expect("a table");
+        let keys: BTreeSet<&str> = table.keys().map(String::as_str).collect();
+        let command = Line::command();
+        let flags: BTreeSet<&str> =
+            command.get_arguments().filter_map(clap::Arg::get_long).filter(|flag| *flag != "config").collect();
+        assert_eq!(keys, flags);
+        toml::from_str::<Arguments>(&whole).expect("every key can be read");
+    }
+
+    #[test]
+    fn what_the_sample_only_shows_are_the_defaults() {
+        let (text, whole) = sample();
+        let settings = |text: &str| toml::from_str::<Arguments>(text).expect("readable").settings().expect("settings");
+        let (plain, mut shown) = (settings(&text), settings(&whole));
+        // Nothing stands for these; and one depends on the machine.
+        shown.advertise = shown.advertise.filter(|host| !host.is_empty());
+        shown.advertise_peer = shown.advertise_peer.filter(|address| !address.is_empty());
+        shown.shards = plain.shards;
+        assert_eq!(format!("{plain:?}"), format!("{shown:?}"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use crate::Outcome;
 use crate::report::{self, Ended, Run, Totals};
 use crate::seeds::Seeds;
+use crate::watching;
 use anyhow::Context;
 use atoll_sim::Options;
 use clap::Args;
@@ -43,6 +44,10 @@ pub(crate) struct Arguments {
     /// Writes a recording per life of a node, for `atoll replay`; of several seeds, into a folder each
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
+    /// Shows the seed in a browser afterwards, moment by moment, at this address [default: 127.0.0.1:8090]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watching::ADDRESS)]
+    #[arg(conflicts_with = "seeds")]
+    serve: Option<String>,
     /// Tells more: of each seed its cluster, faults and messages; of a single seed every event
     #[arg(long, short)]
     verbose: bool,
@@ -69,6 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             Seeds::one(seed)
         }
     };
+    if let Some(address) = &arguments.serve {
+        return show(arguments, seeds.first, address);
+    }
     let jobs = jobs(arguments.jobs, seeds);
     let begun = Instant::now();
     let mut totals = Totals::default();
@@ -89,6 +97,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     write!(out, "{}", report::summary(&totals, begun.elapsed(), jobs, left))?;
     out.flush()?;
     Ok(if totals.violations == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Runs one seed, tells what came of it, and shows it until somebody ends that.
+fn show(arguments: &Arguments, seed: u64, address: &str) -> anyhow::Result<Outcome> {
+    let options = Options { minutes: arguments.minutes, record: arguments.record.clone(), trace: arguments.verbose };
+    let begun = Instant::now();
+    let (report, timeline) = watching::simulation(seed, &options);
+    let run = Run { seed, ended: Ended::Finished(Box::new(report)), took: begun.elapsed() };
+    print!("{}", report::run(&run, arguments.minutes, arguments.verbose));
+    watching::show(address, timeline)?;
+    Ok(if run.is_violation() { Outcome::Failed } else { Outcome::Done })
 }
 
 /// Prints the runs in the order of their seeds.

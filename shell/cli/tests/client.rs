@@ -3,8 +3,10 @@
 // The functions around the tests are tests as well; clippy knows only those that are marked.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../server/tests/common/ports.rs"]
+mod ports;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const ATOLL: &str = env!("CARGO_BIN_EXE_atoll");
@@ -19,13 +21,10 @@ struct Dev {
 
 /// The first of three free ports in a row. Somebody may take one before it is used; then another is tried.
 fn free_base() -> u16 {
-    let mut held = Vec::new();
+    let port = || ports::free_address().port();
     loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = first.local_addr().unwrap().port();
-        held.push(first);
-        let next = |more| base.checked_add(more).is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-        if next(1) && next(2) {
+        let base = port();
+        if port() == base + 1 && port() == base + 2 {
             return base;
         }
     }

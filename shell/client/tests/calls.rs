@@ -156,7 +156,7 @@ async fn a_session_is_followed_by_the_next_before_it_is_forgotten() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_there_is_said_in_time() {
     let settings = Settings { deadline: Duration::from_millis(300), ..Settings::default() };
-    let nobody = Client::connect_with([common::free_address()], settings.clone()).await;
+    let nobody = Client::connect_with([common::ports::free_address().to_string()], settings.clone()).await;
     assert!(matches!(nobody, Err(Error::Unreachable { .. })), "{nobody:?}");
     let none = Client::connect_with(Vec::<String>::new(), settings).await;
     assert!(matches!(none, Err(Error::Unreachable { .. })), "{none:?}");

@@ -9,7 +9,7 @@
 //!   5 table
 //!   6 ping
 //! slot      the hash slot of all keys; ffff: the node works it out from them
-//! position  bucket:2 generation:4 by:4 slot:8 offset:8
+//! position  bucket:2 generation:4 by:4 revival:4 slot:8 offset:8
 //! ```
 //!
 //! Command and query fill the rest of the frame.
@@ -170,6 +170,7 @@ pub(crate) fn put_position(out: &mut Vec<u8>, position: &Position) {
     put_short(out, bucket.0);
     put_word(out, epoch.generation.number);
     put_word(out, epoch.generation.by.0);
+    put_word(out, epoch.revival);
     put_long(out, epoch.slot.0);
     put_long(out, offset.0);
 }
@@ -177,6 +178,6 @@ pub(crate) fn put_position(out: &mut Vec<u8>, position: &Position) {
 pub(crate) fn position(reader: &mut Reader<'_>) -> Option<Position> {
     let bucket = BucketId(reader.short()?);
     let generation = Generation { number: reader.word()?, by: NodeId(reader.word()?) };
-    let epoch = Epoch { generation, slot: Slot(reader.long()?) };
+    let epoch = Epoch { generation, revival: reader.word()?, slot: Slot(reader.long()?) };
     Some(Position { bucket, mark: Mark { epoch, offset: Offset(reader.long()?) } })
 }

@@ -38,8 +38,8 @@ fn opened() -> impl Strategy<Value = Opened> {
 }
 
 fn position() -> impl Strategy<Value = Position> {
-    any::<(u16, u32, u32, u64, u64)>().prop_map(|(bucket, number, by, slot, offset)| {
-        let epoch = Epoch { generation: Generation { number, by: NodeId(by) }, slot: Slot(slot) };
+    any::<(u16, u32, u32, u32, u64, u64)>().prop_map(|(bucket, number, by, revival, slot, offset)| {
+        let epoch = Epoch { generation: Generation { number, by: NodeId(by) }, revival, slot: Slot(slot) };
         Position { bucket: BucketId(bucket), mark: Mark { epoch, offset: Offset(offset) } }
     })
 }

@@ -1,6 +1,7 @@
 //! A request on its way into the core, and how its answer finds back.
 
 use crate::inbox::Inbox;
+use crate::latency::Protocol;
 use atoll_node::shard::door::{Answer, Ask};
 use atoll_types::HashSlot;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 /// A request for a bucket. Its caller gets exactly one answer.
 #[derive(Debug)]
 pub struct Call {
+    pub protocol: Protocol,
     /// Requests of one connection to one bucket take effect in their order.
     pub connection: u64,
     pub slot: HashSlot,

@@ -4,7 +4,10 @@ use crate::gateway::Gateway;
 use crate::native;
 use crate::parting;
 use crate::refused::Why;
+use futures_util::FutureExt;
+use std::io;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
@@ -24,6 +27,14 @@ pub(crate) async fn accept(listener: TcpListener, gateway: Gateway) {
         };
         spawn_local(serve(stream, gateway.clone()));
     }
+}
+
+/// What has arrived, behind what is in `into`. None: nothing, for now. Zero bytes: the client says no more.
+///
+/// A read that fills less than there is room for has taken all: unlike `try_read`, this one knows, and does not ask the
+/// system a second time.
+pub(crate) fn arrived(stream: &mut TcpStream, into: &mut Vec<u8>) -> Option<io::Result<usize>> {
+    stream.read_buf(into).now_or_never()
 }
 
 async fn serve(mut stream: TcpStream, gateway: Gateway) {

@@ -1,16 +1,21 @@
 //! The thread that owns the cluster machine: the cluster log, who belongs to the cluster, who serves what.
 
+use crate::advice;
 use crate::clock::Clock;
+use crate::disk::Desk;
+use crate::events::{Book, Chronicle};
+use crate::gauge::Gauge;
 use crate::inbox::Inbox;
 use crate::log::Log;
 use crate::peers::Links;
 use crate::shard::ToShard;
-use crate::status::{Board, Snapshot};
+use crate::status::{Basis, Board, Gone, Snapshot};
 use crate::switch::Switch;
+use crate::waiting;
 use atoll_distributor::{Hypothesis, Plan};
 use atoll_node::shard::door::Directive;
 use atoll_node::{Cluster, Event, Input, Order, Output, Rejection};
-use atoll_types::{Slot, Time};
+use atoll_types::{NodeId, Slot, Time};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,6 +27,9 @@ use tracing::{info, warn};
 
 /// What people see is worked out at most this often.
 const LOOK: Duration = Duration::from_millis(20);
+/// A node that belongs to no cluster says what it waits for: first after so long, then every so often.
+const FIRST_REMINDER: Duration = Duration::from_secs(3);
+const REMINDER: Duration = Duration::from_secs(10);
 /// A node that has heard nobody for this long is cut off, and says so. Far longer than between two heartbeats.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -37,6 +45,8 @@ pub(crate) enum ToCluster {
         what: Hypothesis,
         asker: oneshot::Sender<Option<Plan>>,
     },
+    /// Is this thread at work?
+    Ping(oneshot::Sender<()>),
 }
 
 /// What became of an order.
@@ -56,15 +66,29 @@ pub(crate) struct ClusterThread {
     pub(crate) links: Links,
     pub(crate) board: Arc<Board>,
     pub(crate) log: Arc<Log>,
+    /// What happened, and where it is written.
+    pub(crate) chronicle: Chronicle,
+    pub(crate) book: Arc<Book>,
+    /// Where there is a disk.
+    pub(crate) desk: Option<Desk>,
+    pub(crate) gauge: Gauge,
+    /// Bytes that buckets may take; zero: no limit.
+    pub(crate) memory_limit: u64,
     pub(crate) askers: BTreeMap<u64, oneshot::Sender<Ordered>>,
     pub(crate) tickets: u64,
     pub(crate) wake: Time,
     /// Something may look different, since then.
     pub(crate) changed: Option<Time>,
+    /// What the last thing shown was worked out from.
+    pub(crate) shown: Option<Basis>,
     /// When a peer was last heard.
     pub(crate) heard: Time,
     /// An operator wants this node gone.
     pub(crate) ordered_out: bool,
+    /// While blank: when to say next what is waited for.
+    pub(crate) reminder: Option<Time>,
+    /// What was last complained of, and when: the core says it again with every answer.
+    pub(crate) complaint: Option<(String, Time)>,
 }
 
 impl ClusterThread {
@@ -79,15 +103,18 @@ impl ClusterThread {
             batch.drain(..).for_each(|item| self.give(now, item));
             if self.wake <= now {
                 self.wake = Time::NEVER;
+                self.core.handle(now, Input::Pulse(self.switch.pulse(&self.gauge)));
                 self.core.handle(now, Input::Wake);
                 // A cluster of one node changes by its own alarms only: nobody sends it anything.
                 self.changed.get_or_insert(now);
             }
             self.carry_out(now);
+            self.desk.iter_mut().for_each(Desk::send);
             self.note_orders();
             self.links.flush();
-            let shown = self.show(now);
-            alarm.as_mut().reset(Instant::from_std(self.clock.instant(self.wake.min(shown))));
+            self.switch.decided.to_peers.set(self.links.sent());
+            let (shown, reminded) = (self.show(now), self.remind(now));
+            alarm.as_mut().reset(Instant::from_std(self.clock.instant(self.wake.min(shown).min(reminded))));
             select! {
                 () = inbox.filled() => {}
                 () = &mut alarm => {}
@@ -101,6 +128,9 @@ impl ClusterThread {
                 if matches!(input, Input::Message { .. }) {
                     self.heard = now;
                 }
+                if let Input::Persisted(seq) = input {
+                    self.gauge.on_safe(seq);
+                }
                 self.core.handle(now, input);
             }
             ToCluster::Order { order, asker } => {
@@ -112,6 +142,7 @@ impl ClusterThread {
                 let plan = self.core.view().distributor.map(|distributor| distributor.plan(&what));
                 let _ = asker.send(plan);
             }
+            ToCluster::Ping(asker) => drop(asker.send(())),
         }
         self.changed.get_or_insert(now);
     }
@@ -120,8 +151,14 @@ impl ClusterThread {
         while let Some(output) = self.core.poll() {
             match output {
                 Output::Send { to, envelope } => self.links.send(&to, &envelope),
-                // Nothing outlives this process, so there is nothing to wait for.
-                Output::Persist { seq, .. } => self.core.handle(now, Input::Persisted(seq)),
+                Output::Persist { seq, record } => match &mut self.desk {
+                    Some(desk) => {
+                        self.gauge.on_ordered(seq);
+                        desk.add(seq, &record);
+                    }
+                    // Nothing outlives this process, so there is nothing to wait for.
+                    None => self.core.handle(now, Input::Persisted(seq)),
+                },
                 Output::WakeAt(time) => self.wake = time,
                 Output::Directive(directive) => {
                     if let Directive::Table(table) = &directive {
@@ -131,39 +168,43 @@ impl ClusterThread {
                         shard.push(ToShard::Directive(directive.clone()));
                     }
                 }
-                Output::Event(event) => self.on_event(event),
+                Output::Event(event) => self.on_event(now, event),
                 // Of shards, which are on threads of their own.
                 Output::Answer { .. } | Output::Bucket(_) => {}
             }
         }
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, now: Time, event: Event) {
         match event {
-            Event::Decided { slot, entry } => self.log.append(slot, entry),
+            Event::Decided { slot, entry } => {
+                self.switch.decided.count(&entry);
+                self.log.append(slot, entry.clone());
+                self.chronicle.note(slot, entry);
+            }
             Event::Submitted { ticket, slot, .. } => self.tell(ticket, Ordered::Taken(slot)),
             Event::Rejected { ticket, rejection } => self.tell(ticket, Ordered::Rejected(rejection)),
             Event::Unknown { ticket } => self.tell(ticket, Ordered::Unknown),
             Event::Government { slot, government } => {
-                info!(%slot, leader = %government.leader(), "a government is in effect");
+                info!(%slot, leader = self.name(government.leader()), "a government is in effect");
                 self.log.government(government.leader());
             }
-            Event::Named { node, .. } => info!(%node, "this node belongs to the cluster"),
+            Event::Named { node, .. } => info!(id = node.0, "this node belongs to the cluster"),
             Event::Departed { at } => {
-                self.log.clear();
+                self.clear();
                 if self.ordered_out {
                     warn!(%at, "this node departed, as an operator wanted");
-                    self.board.say_gone();
+                    self.board.say_gone(Gone::Departed);
                 } else {
                     warn!(%at, "this node departed; it arrives anew");
                 }
             }
             Event::Fenced { generation } => {
                 warn!(%generation, "a later generation exists");
-                self.log.clear();
+                self.clear();
             }
-            Event::SnapshotInstalled { .. } => self.log.clear(),
-            Event::Alarm(alarm) => warn!(alarm, "alarm"),
+            Event::SnapshotInstalled { .. } => self.clear(),
+            Event::Alarm(alarm) => self.complain(now, alarm),
             Event::Leading { ballot, .. } => info!(?ballot, "this node leads"),
             Event::SteppedDown { .. } => info!("this node no longer leads"),
             Event::Delivered { .. }
@@ -173,6 +214,42 @@ impl ClusterThread {
             | Event::Trimmed { .. }
             | Event::LevelRaised { .. } => {}
         }
+    }
+
+    /// What comes next does not follow on what was.
+    fn clear(&mut self) {
+        self.log.clear();
+        self.chronicle.forget();
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        let member = self.core.view().state.and_then(|state| state.members.get(&node));
+        member.map_or_else(|| node.to_string(), |member| member.name.to_string())
+    }
+
+    fn complain(&mut self, now: Time, alarm: String) {
+        let known = self.complaint.as_ref().filter(|(known, at)| *known == alarm && now < *at + REMINDER);
+        if known.is_none() {
+            warn!("{alarm}");
+            self.complaint = Some((alarm, now));
+        }
+    }
+
+    /// Says what a blank node waits for, now and then. Returns when to do so again.
+    fn remind(&mut self, now: Time) -> Time {
+        let Some(waiting) = self.core.view().waiting else {
+            self.reminder = None;
+            return Time::NEVER;
+        };
+        let due = self.reminder.unwrap_or(now + FIRST_REMINDER);
+        let due = if due <= now {
+            warn!("{}", waiting::words(waiting));
+            now + REMINDER
+        } else {
+            due
+        };
+        self.reminder = Some(due);
+        due
     }
 
     fn tell(&mut self, ticket: u64, ordered: Ordered) {
@@ -185,8 +262,11 @@ impl ClusterThread {
     fn note_orders(&mut self) {
         let view = self.core.view();
         let (Some(state), Some(distributor), Some(me)) = (view.state, view.distributor, view.identity) else { return };
-        let drained = distributor.nodes().get(&me.node).is_some_and(|node| node.draining);
-        self.ordered_out = drained || state.members.get(&me.node).is_some_and(|member| member.ordered_out);
+        // Nothing is left of either once the entry that lets it depart is applied here: what was so before counts.
+        if let Some(member) = state.members.get(&me.node) {
+            let drained = distributor.nodes().get(&me.node).is_some_and(|node| node.draining);
+            self.ordered_out = drained || member.ordered_out;
+        }
     }
 
     /// Shows how things are, if that may have changed and some time has passed. Returns when to look again.
@@ -197,7 +277,23 @@ impl ClusterThread {
         }
         self.changed = None;
         let silent = Some(now.since(self.heard)).filter(|silent| *silent > SILENCE);
-        self.board.show(Snapshot::of(&self.core.view(), silent));
+        let view = self.core.view();
+        self.board.count(view.counters);
+        let memory = self.switch.pulse(&self.gauge).memory;
+        let full = (self.memory_limit > 0 && memory > self.memory_limit / 10 * 9).then_some(memory);
+        let basis = Basis::of(&view, silent, full);
+        if basis.is_none() || basis != self.shown {
+            let mut snapshot = Snapshot::of(&view, silent);
+            self.chronicle.look(&view, snapshot.is_healthy(), now, &self.book);
+            if let Some(memory) = full {
+                let limit = self.memory_limit;
+                let alarm = format!("this node's buckets take {memory} of {limit} bytes: growing writes are refused");
+                snapshot.status.alarms.push(alarm);
+                snapshot.status.advice.push(advice::OUT_OF_MEMORY.to_owned());
+            }
+            self.board.show(snapshot);
+            self.shown = basis;
+        }
         Time::NEVER
     }
 }

@@ -3,10 +3,13 @@
 use crate::call::{Call, Caller};
 use crate::clock::Clock;
 use crate::cluster::{Ordered, ToCluster};
+use crate::disk::Meter;
+use crate::events::Book;
+use crate::latency::{Kind, Protocol, Sum};
 use crate::log::Log;
 use crate::refused::Refused;
 use crate::settings::Settings;
-use crate::shard::ToShard;
+use crate::shard::{SnapshotFound, SnapshotWanted, ToShard};
 use crate::status::{Board, CopyStatus};
 use crate::switch::Switch;
 use atoll_distributor::{Hypothesis, Plan};
@@ -27,12 +30,19 @@ struct Inner {
     settings: Settings,
     clock: Clock,
     switch: Arc<Switch>,
-    board: Arc<Board>,
-    log: Arc<Log>,
-    refused: Arc<Refused>,
+    seen: Seen,
     clients: Arc<Semaphore>,
     connections: AtomicU64,
     rng: Mutex<Rng>,
+}
+
+/// What can be seen of the node, from any thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) board: Arc<Board>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) book: Arc<Book>,
+    pub(crate) refused: Arc<Refused>,
 }
 
 /// A place among the clients of a node; free again when this is dropped.
@@ -42,18 +52,10 @@ pub struct ClientPlace {
 }
 
 impl Gateway {
-    pub(crate) fn new(
-        settings: Settings,
-        clock: Clock,
-        switch: Arc<Switch>,
-        board: Arc<Board>,
-        log: Arc<Log>,
-        refused: Arc<Refused>,
-        seed: u64,
-    ) -> Gateway {
+    pub(crate) fn new(settings: Settings, clock: Clock, switch: Arc<Switch>, seen: Seen, seed: u64) -> Gateway {
         let clients = Arc::new(Semaphore::new(settings.max_clients));
         let (connections, rng) = (AtomicU64::new(1), Mutex::new(Rng::new(seed)));
-        let inner = Inner { settings, clock, switch, board, log, refused, clients, connections, rng };
+        let inner = Inner { settings, clock, switch, seen, clients, connections, rng };
         Gateway { inner: Arc::new(inner) }
     }
 
@@ -66,15 +68,34 @@ impl Gateway {
     }
 
     pub fn board(&self) -> &Board {
-        &self.inner.board
+        &self.inner.seen.board
     }
 
     pub fn log(&self) -> &Log {
-        &self.inner.log
+        &self.inner.seen.log
+    }
+
+    /// What happened, in words.
+    pub fn book(&self) -> &Book {
+        &self.inner.seen.book
     }
 
     pub fn refused(&self) -> &Refused {
-        &self.inner.refused
+        &self.inner.seen.refused
+    }
+
+    pub(crate) fn switch(&self) -> &Switch {
+        &self.inner.switch
+    }
+
+    /// How long requests took so far.
+    pub(crate) fn latencies(&self, protocol: Protocol, kind: Kind) -> Sum {
+        Sum::of(self.inner.switch.latencies.iter().map(|own| own.of(protocol, kind)))
+    }
+
+    /// What the disk has done.
+    pub(crate) fn disk(&self) -> &Meter {
+        &self.inner.switch.disk
     }
 
     /// None: there are too many clients already.
@@ -106,6 +127,7 @@ impl Gateway {
         self.inner.switch.call(call);
     }
 
+    /// For HTTP, which asks one thing after the other.
     pub async fn ask(&self, connection: u64, slot: HashSlot, ask: Ask) -> Answer {
         let (caller, answer) = oneshot::channel();
         let caller = Caller::Once(caller);
@@ -113,7 +135,7 @@ impl Gateway {
             Ask::Write { .. } => Answer::Unknown,
             Ask::Read { .. } | Ask::Stale { .. } => Answer::NotApplied(Reason::Paused),
         };
-        self.call(Call { connection, slot, ask, caller });
+        self.call(Call { protocol: Protocol::Http, connection, slot, ask, caller });
         // Only a node that stops drops a caller.
         answer.await.unwrap_or(lost)
     }
@@ -141,6 +163,35 @@ impl Gateway {
     pub async fn plan(&self, what: Hypothesis) -> Option<Plan> {
         let (asker, answer) = oneshot::channel();
         self.inner.switch.cluster.push(ToCluster::Plan { what, asker });
+        answer.await.ok().flatten()
+    }
+
+    /// Returns once each thread that owns some of the core has done a round of its work.
+    pub async fn all_threads_answer(&self) {
+        let (asker, answer) = oneshot::channel();
+        self.inner.switch.cluster.push(ToCluster::Ping(asker));
+        let shards = self.inner.switch.shards.iter().map(|shard| {
+            let (asker, answer) = oneshot::channel();
+            shard.push(ToShard::Ping(asker));
+            answer
+        });
+        let shards: Vec<_> = shards.collect();
+        let _ = answer.await;
+        for answer in shards {
+            let _ = answer.await;
+        }
+    }
+
+    /// The bucket of this slot as this node has it, if that is as new as `after`.
+    pub(crate) async fn snapshot(
+        &self,
+        slot: HashSlot,
+        after: Position,
+        known: Option<Position>,
+    ) -> Option<SnapshotFound> {
+        let (asker, answer) = oneshot::channel();
+        let shard = self.inner.switch.shard_of(slot);
+        self.inner.switch.shards[shard].push(ToShard::Snapshot(SnapshotWanted { slot, after, known, asker }));
         answer.await.ok().flatten()
     }
 

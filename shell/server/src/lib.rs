@@ -15,33 +15,50 @@
 //! | `server` | one node: its threads and listeners, started and stopped |
 //! | `cluster`, `shard` | the threads that own the machines |
 //! | `inbox`, `switch`, `call` | what goes between threads |
+//! | `archive` | backups: a directory with the states of all buckets |
+//! | `disk` | what outlives the process, where there is a data directory |
 //! | `peers` | connections between nodes |
 //! | `gateway` | what listeners see of the node behind them |
 //! | `clients`, `resp`, `native`, `http` | the listeners |
 //! | `parting` | last words to whoever is turned away |
 //! | `fuzzing` | a door for the fuzz targets, no part of the interface |
-//! | `status`, `routes`, `log`, `refused` | what can be seen from outside |
+//! | `status`, `routes`, `log`, `refused`, `latency`, `meters`, `rates` | what can be seen from outside |
+//! | `timeline` | something that is over, to be looked at moment by moment |
+//! | `page` | the dashboard's files |
+//! | `events` | what happened, in words, with what led to what |
+//! | `advice` | what to do about an alarm |
+//! | `waiting` | what a node waits for that belongs to no cluster |
 //! | `describe` | inputs, outputs and entries of the log, a readable line each |
+//! | `gauge` | what each thread has done, so that one that hangs is noticed |
 //! | `settings`, `clock` | what a node is told, and the time |
 //!
 //! Not here: any rule of the protocol (`core/`).
 
+mod advice;
+pub mod archive;
 pub mod call;
 mod clients;
 mod clock;
 mod cluster;
 mod data;
 pub mod describe;
+pub mod disk;
+pub mod events;
 mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod gateway;
+mod gauge;
 mod http;
 mod inbox;
+mod latency;
 pub mod log;
+mod meters;
 mod native;
+pub mod page;
 mod parting;
 mod peers;
+mod rates;
 mod refused;
 mod resp;
 pub mod routes;
@@ -50,11 +67,15 @@ mod settings;
 mod shard;
 pub mod status;
 mod switch;
+pub mod timeline;
+mod waiting;
 
 pub use atoll_node::Timing;
 pub use clock::Clock;
 pub use cluster::Ordered;
 pub use gateway::Gateway;
+pub use latency::Protocol;
 pub use refused::{Refused, Why};
 pub use server::{Server, StartError};
 pub use settings::Settings;
+pub use status::Board;

@@ -3,29 +3,34 @@
 use crate::clients;
 use crate::clock::Clock;
 use crate::cluster::{ClusterThread, Ordered, ToCluster};
-use crate::gateway::Gateway;
+use crate::disk::{self, Desk, Directory, Machine, Opened, Writer};
+use crate::events::{Book, Chronicle};
+use crate::gateway::{Gateway, Seen};
+use crate::gauge::Gauge;
 use crate::log::Log;
 use crate::peers::{self, Accepted, Evidence, Lane, Links};
 use crate::refused::Refused;
 use crate::settings::Settings;
 use crate::shard::{Callers, ShardThread};
-use crate::status::Board;
+use crate::status::{Board, Gone};
 use crate::switch::Switch;
-use atoll_node::{Cluster, Config, Input, Order, Shard};
-use atoll_types::{Address, NodeId, Operation, Rng, Time};
+use atoll_node::{Cluster, Config, Input, Order, Shard, Sorted};
+use atoll_types::{Address, BucketRecord, NodeId, Operation, Record, Rng, Time};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
-use tracing::info;
+use tracing::{error, info};
 
 /// A node that stops in good order goes after this long, come what may.
 const STOP: Duration = Duration::from_secs(5);
@@ -41,8 +46,8 @@ pub enum StartError {
          say --insecure-listen if that is meant"
     )]
     Insecure { purpose: &'static str, address: String },
-    #[error("--data-dir: this version keeps everything in memory; leave it out")]
-    NotDurable,
+    #[error(transparent)]
+    Disk(#[from] disk::DiskError),
     #[error("{0}")]
     Wrong(String),
     #[error("cannot start a thread: {0}")]
@@ -58,6 +63,7 @@ pub struct Server {
     pub resp: SocketAddr,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+    writer: Option<Writer>,
 }
 
 fn listen(purpose: &'static str, address: &str, insecure: bool) -> Result<TcpListener, StartError> {
@@ -75,19 +81,35 @@ fn listen(purpose: &'static str, address: &str, insecure: bool) -> Result<TcpLis
 fn thread<W, F>(name: String, mut stop: watch::Receiver<bool>, work: W) -> Result<JoinHandle<()>, StartError>
 where
     W: FnOnce() -> F + Send + 'static,
-    F: Future<Output = ()>,
+    F: Future<Output = ()> + 'static,
 {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    // The runtime belongs to its thread and is made there; whether that went well is told here.
+    let (made, made_well) = sync_channel(1);
     let run = move || {
-        let local = LocalSet::new();
-        local.block_on(&runtime, async {
+        let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(made.send(Err(error))),
+        };
+        let _ = made.send(Ok(()));
+        let ended = runtime.block_on(async {
+            // A task like the others, in line with them: by its turn everything that was ready has been read.
+            let work = spawn_local(work());
             tokio::select! {
-                () = work() => {}
-                _ = stop.wait_for(|stop| *stop) => {}
+                ended = work => ended,
+                _ = stop.wait_for(|stop| *stop) => Ok(()),
             }
         });
+        // A name that is still being looked up would hold up the end for as long as the resolver likes.
+        runtime.shutdown_background();
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            resume_unwind(error.into_panic());
+        }
     };
-    std::thread::Builder::new().name(name).spawn(run).map_err(StartError::Thread)
+    let thread = std::thread::Builder::new().name(name).spawn(run).map_err(StartError::Thread)?;
+    made_well.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(StartError::Thread)?;
+    Ok(thread)
 }
 
 async fn accepted(mut incoming: mpsc::UnboundedReceiver<Accepted>, switch: Arc<Switch>, refused: Arc<Refused>) {
@@ -103,9 +125,6 @@ fn tokio_listener(listener: TcpListener) -> tokio::net::TcpListener {
 impl Server {
     /// Returns as soon as the node listens; whether it serves is for its status to say.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
-        if settings.data_dir.is_some() {
-            return Err(StartError::NotDurable);
-        }
         if settings.max_value > VALUE_MOST {
             let message = format!("--max-value {}: at most {VALUE_MOST}", settings.max_value);
             return Err(StartError::Wrong(message));
@@ -139,14 +158,32 @@ impl Server {
         let name = settings.name.clone();
         let clock = Clock::start();
         let mut rng = Rng::new(seed());
+        let opened =
+            settings.data_dir.as_deref().map(|path| disk::open(path, &name, settings.log_bytes)).transpose()?;
         let switch = Arc::new(Switch::new(config.shards));
         let (board, log, refused) = (Arc::<Board>::default(), Arc::<Log>::default(), Arc::<Refused>::default());
+        let book = Arc::<Book>::default();
         let (stop, stopping) = watch::channel(false);
+        let (mut records, mut writer) = (Sorted::from(Vec::new(), config.shards), None);
+        if let Some(Opened { taken, journal, recovered }) = opened {
+            records = Sorted::from(recovered.records, config.shards);
+            switch.set_width(records.width);
+            let (board, stop) = (board.clone(), stop.clone());
+            let failed = move |error: io::Error| {
+                board.say_gone(Gone::Broken(format!("the disk failed: {error}")));
+                let _ = stop.send(true);
+                error!(%error, "the disk failed: this node stops, so that the others go on without it");
+            };
+            let files = Directory::of(&taken.path);
+            let started = Writer::start(&name, taken, journal, files, switch.clone(), failed);
+            writer = Some(started.map_err(StartError::Thread)?);
+        }
+        let desk = |machine| writer.as_ref().map(|writer| writer.desk(machine));
         let cluster_inbox = switch.cluster.clone();
         let evidence: Evidence =
             Arc::new(move |address| cluster_inbox.push(ToCluster::Input(Input::ConnectionRefused { address })));
-        let gateway =
-            Gateway::new(settings, clock, switch.clone(), board.clone(), log.clone(), refused.clone(), rng.next());
+        let seen = Seen { board: board.clone(), log: log.clone(), book: book.clone(), refused: refused.clone() };
+        let gateway = Gateway::new(settings, clock, switch.clone(), seen, rng.next());
         let (to_cluster, for_cluster) = mpsc::unbounded_channel();
         let mut to_shards = Vec::new();
         let mut threads = Vec::new();
@@ -164,6 +201,8 @@ impl Server {
                 accepted: for_shard,
                 resp: resp.try_clone().map_err(StartError::Thread)?,
                 gateway: gateway.clone(),
+                records: std::mem::take(&mut records.buckets[index]),
+                desk: desk(Machine::Shard(index)),
             };
             threads.push(thread(format!("{name} shard {index}"), stopping.clone(), move || shard.run())?);
         }
@@ -181,13 +220,16 @@ impl Server {
             refused,
             board,
             log,
+            book,
             accepted: for_cluster,
             to_cluster,
             to_shards,
             peers,
+            records: records.cluster,
+            desk: desk(Machine::Cluster),
         };
         threads.push(thread(format!("{name} cluster"), stopping, move || cluster.run())?);
-        Ok(Server { gateway, peer: peer_at, http: http_at, resp: resp_at, stop, threads })
+        Ok(Server { gateway, peer: peer_at, http: http_at, resp: resp_at, stop, threads, writer })
     }
 
     /// Hands over what this node is primary of and says that it goes, so that nobody has to wait for it; then stops.
@@ -227,6 +269,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        drop(self.writer.take());
     }
 }
 
@@ -255,6 +298,8 @@ struct ShardStart {
     accepted: mpsc::UnboundedReceiver<Accepted>,
     resp: TcpListener,
     gateway: Gateway,
+    records: Vec<BucketRecord>,
+    desk: Option<Desk>,
 }
 
 impl ShardStart {
@@ -263,13 +308,17 @@ impl ShardStart {
         let address = self.config.address.clone();
         let links = |lane, seed| Links::new(lane, address.clone(), self.evidence.clone(), self.refused.clone(), seed);
         let shard = ShardThread {
-            core: Shard::start(&self.config, self.index, self.seed, Vec::new(), self.clock.now()),
+            core: Shard::start(&self.config, self.index, self.seed, self.records, self.clock.now()),
             clock: self.clock,
             inbox: self.switch.shards[self.index].clone(),
             switch: self.switch.clone(),
             links: links(Lane::Shard(lane), self.seed),
             bulk: links(Lane::Bulk(lane), self.seed ^ 1),
-            callers: Callers::default(),
+            callers: Callers::new(self.switch.latencies[self.index].clone(), self.switch.meters[self.index].clone()),
+            meters: self.switch.meters[self.index].clone(),
+            hops: BTreeMap::new(),
+            desk: self.desk,
+            gauge: self.switch.gauges[self.index].clone(),
             wake: Time::NEVER,
         };
         spawn_local(accepted(self.accepted, self.switch, self.refused));
@@ -287,28 +336,40 @@ struct ClusterStart {
     refused: Arc<Refused>,
     board: Arc<Board>,
     log: Arc<Log>,
+    book: Arc<Book>,
     accepted: mpsc::UnboundedReceiver<Accepted>,
     to_cluster: mpsc::UnboundedSender<Accepted>,
     to_shards: Vec<mpsc::UnboundedSender<Accepted>>,
     peers: TcpListener,
+    records: Vec<Record>,
+    desk: Option<Desk>,
 }
 
 impl ClusterStart {
     async fn run(self) {
         let address = self.config.address.clone();
+        let memory_limit = self.config.limits.memory;
         let cluster = ClusterThread {
-            core: Cluster::start(self.config, self.seed, Vec::new(), self.clock.now()),
+            core: Cluster::start(self.config, self.seed, self.records, self.clock.now()),
             clock: self.clock,
             switch: self.switch.clone(),
             links: Links::new(Lane::Cluster, address, self.evidence, self.refused.clone(), self.seed),
             board: self.board,
             log: self.log,
+            chronicle: Chronicle::default(),
+            book: self.book,
+            desk: self.desk,
+            gauge: Gauge::default(),
+            memory_limit,
             askers: BTreeMap::new(),
             tickets: 0,
             wake: Time::ZERO,
             changed: Some(Time::ZERO),
+            shown: None,
             heard: self.clock.now(),
             ordered_out: false,
+            reminder: None,
+            complaint: None,
         };
         spawn_local(accepted(self.accepted, self.switch, self.refused.clone()));
         let listener = tokio_listener(self.peers);

@@ -3,12 +3,14 @@
 //! Not here: what stands in each bucket (`CopyStatus`, asked of the shards), how it is shown (`http`, the command
 //! line).
 
+use crate::advice::advice;
 use crate::routes::Routes;
+use crate::waiting;
 use arc_swap::ArcSwap;
 use atoll_cluster::{Member, Standing};
 use atoll_distributor::{Alarm, Bucket, Distributor};
 use atoll_node::{Counters, View};
-use atoll_types::{Name, NodeId};
+use atoll_types::{Generation, Name, NodeId, Slot, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +38,17 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     pub moves: Vec<MoveStatus>,
     pub alarms: Vec<String>,
+    /// What to do about each of the alarms, in their order.
+    #[serde(default)]
+    pub advice: Vec<String>,
+}
+
+impl Status {
+    /// Can clients be sent here? It belongs to a cluster that has a leader. Says nothing of single buckets: a node is
+    /// no better than another there.
+    pub fn is_ready(&self) -> bool {
+        !self.cluster_id.is_empty() && self.government.leader.is_some()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,19 +107,70 @@ pub struct BucketStatus {
 pub struct CopyStatus {
     pub bucket: u16,
     pub serving: bool,
+    /// All up to here is committed, as far as the copy knows.
     pub offset: u64,
+    /// Of the last entry that the copy holds, committed or not.
+    pub last_epoch: String,
+    pub last_offset: u64,
     pub keys: u64,
     pub bytes: u64,
     pub sessions: u64,
+    /// Entries of its log that are kept in memory.
+    #[serde(default)]
+    pub log_entries: u64,
 }
 
 /// Everything that is worked out at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
-    status: Status,
+    pub(crate) status: Status,
     buckets: Vec<BucketStatus>,
     routes: Routes,
-    counters: Counters,
+}
+
+/// What a snapshot is worked out from: the decided log, and whom this node hears. While that is the same, so is all
+/// that is shown but the counters: with many buckets it must not be worked out anew for every heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Basis {
+    node: NodeId,
+    generation: Generation,
+    decided: Slot,
+    leader: Option<NodeId>,
+    government: Option<Slot>,
+    silent: Option<u64>,
+    full: Option<u64>,
+}
+
+impl Basis {
+    /// None of a node that belongs to no cluster: what it waits for changes by itself, and is soon worked out.
+    /// `full`: the memory that buckets take, if that is too much.
+    pub(crate) fn of(view: &View<'_>, silent: Option<Duration>, full: Option<u64>) -> Option<Basis> {
+        let (identity, _) = view.identity.zip(view.state)?;
+        Some(Basis {
+            node: identity.node,
+            generation: view.generation,
+            decided: view.decided,
+            leader: view.leader,
+            government: view.government.map(|(slot, _)| slot),
+            silent: silent.map(|silent| silent.as_secs()),
+            full,
+        })
+    }
+}
+
+/// Why a node stops by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// An operator wanted it, so it is not to come back by itself.
+    Departed,
+    /// Its disk failed.
+    Broken(String),
+}
+
+/// How things are, as the node with this view knows them.
+pub fn look(view: &View<'_>) -> (Status, Vec<BucketStatus>) {
+    let Snapshot { status, buckets, .. } = Snapshot::of(view, None);
+    (status, buckets)
 }
 
 /// Where it hangs for all to see.
@@ -120,7 +184,7 @@ pub struct Board {
     departed: Mutex<BTreeMap<u32, NodeStatus>>,
     changes: watch::Sender<u64>,
     /// This node departed by an operator's word.
-    gone: watch::Sender<bool>,
+    gone: watch::Sender<Option<Gone>>,
 }
 
 impl Default for Board {
@@ -132,7 +196,7 @@ impl Default for Board {
             counters: ArcSwap::default(),
             departed: Mutex::default(),
             changes: watch::Sender::new(0),
-            gone: watch::Sender::new(false),
+            gone: watch::Sender::new(None),
         }
     }
 }
@@ -159,18 +223,22 @@ impl Board {
         self.changes.subscribe()
     }
 
-    pub(crate) fn say_gone(&self) {
-        self.gone.send_replace(true);
+    pub(crate) fn say_gone(&self, why: Gone) {
+        self.gone.send_replace(Some(why));
     }
 
-    /// Returns once this node departed by an operator's word: it is to stop, and not to come back by itself.
-    pub async fn gone(&self) {
-        // The sender lives as long as this.
-        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    /// Returns once this node is to stop by itself.
+    pub async fn gone(&self) -> Gone {
+        let mut gone = self.gone.subscribe();
+        let why = gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.unwrap_or(Gone::Departed) // The sender lives as long as this: there is a reason.
+    }
+
+    pub(crate) fn count(&self, counters: &Counters) {
+        self.counters.store(Arc::new(counters.clone()));
     }
 
     pub(crate) fn show(&self, mut snapshot: Snapshot) {
-        self.counters.store(Arc::new(snapshot.counters));
         self.add_departed(&mut snapshot.status);
         if **self.buckets.load() != snapshot.buckets {
             self.buckets.store(Arc::new(snapshot.buckets));
@@ -215,12 +283,16 @@ impl Names<'_> {
 }
 
 impl Snapshot {
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.status.healthy
+    }
+
     /// `silent`: for so long nobody was heard, if that is too long.
     pub(crate) fn of(view: &View<'_>, silent: Option<Duration>) -> Snapshot {
-        let counters = view.counters.clone();
         let (Some(state), Some(distributor), Some(identity)) = (view.state, view.distributor, view.identity) else {
-            let problems = vec!["this node belongs to no cluster yet".to_owned()];
-            return Snapshot { status: Status { problems, ..Status::default() }, counters, ..Snapshot::default() };
+            let waiting = view.waiting.map_or_else(String::new, |waiting| format!(": {}", waiting::words(waiting)));
+            let problems = vec![format!("this node belongs to no cluster yet{waiting}")];
+            return Snapshot { status: Status { problems, ..Status::default() }, ..Snapshot::default() };
         };
         let names = Names(state.members.iter().map(|(&node, member)| (node, &member.name)).collect());
         let government = GovernmentStatus {
@@ -233,8 +305,9 @@ impl Snapshot {
         };
         // One that was founded alone has as many copies as nodes, and lacks nothing.
         let lone = |alarm: &Alarm| state.alone && matches!(alarm, Alarm::Short { .. });
-        let alarms = distributor.alarms().into_iter().filter(|alarm| !lone(alarm)).map(|alarm| alarm.to_string());
-        let alarms: Vec<String> = alarms.collect();
+        let alarms: Vec<Alarm> = distributor.alarms().into_iter().filter(|alarm| !lone(alarm)).collect();
+        let advice = alarms.iter().map(|alarm| advice(alarm).to_owned()).collect();
+        let alarms = alarms.iter().map(|alarm| alarm.words(|node| names.of(node))).collect();
         let wanted = if state.alone { distributor.wanted() } else { distributor.copies() };
         let buckets: Vec<BucketStatus> =
             distributor.buckets().values().map(|bucket| bucket_status(bucket, distributor, wanted, &names)).collect();
@@ -250,45 +323,56 @@ impl Snapshot {
             table_version: distributor.version().0,
             decided: view.decided.0,
             buckets: buckets.len(),
-            copies: distributor.copies(),
+            copies: wanted,
             healthy: problems.is_empty(),
             problems,
             government,
             nodes,
             moves: distributor.buckets().values().filter_map(|bucket| move_status(bucket, &names)).collect(),
             alarms,
+            advice,
         };
         let routes = Routes::of(identity.node, &state.members, distributor);
-        Snapshot { status, buckets, routes, counters }
+        Snapshot { status, buckets, routes }
     }
 }
 
 fn problems(view: &View<'_>, nodes: &[NodeStatus], buckets: &[BucketStatus], table: &Distributor) -> Vec<String> {
     let mut problems = Vec::new();
     if view.leader.is_none() {
-        problems.push("no leader is known: the cluster decides nothing for now".to_owned());
+        let missing = "most voters have to be there; if they are gone for good, `atoll recover cluster`";
+        problems.push(format!("no leader is known, so nothing is decided for now: {missing}"));
     }
     if let Some((_, government)) = view.government {
         // Until they are seated, the loss of one node may be the loss of the majority.
         let voters = government.majority.len() + government.minority.len();
         let wanted = voters_wanted(nodes.iter().filter(|node| node.state == "present").count());
         if voters < wanted {
-            problems.push(format!("only {voters} of {wanted} voters are seated"));
+            problems.push(format!("only {voters} of {wanted} voters are seated: the others follow by themselves"));
         }
     }
     if buckets.is_empty() {
-        problems.push("no buckets are placed yet".to_owned());
+        problems.push("no buckets are placed yet: that follows once the founders are in step".to_owned());
     }
     for node in nodes.iter().filter(|node| node.state == "absent") {
-        problems.push(format!("{} is absent", node.name));
+        let standing = view.state.and_then(|state| Some(state.members.get(&NodeId(node.id))?.standing));
+        let stalled = matches!(standing, Some(Standing::Absent { why: Why::Stalled, .. }));
+        let why = if stalled { " (its disk or a thread of it does not move)" } else { "" };
+        let name = &node.name;
+        let advice = format!("start it again, or `atoll remove {name}` if it is gone for good");
+        problems.push(format!("{name} is absent{why}: {advice}"));
     }
+    // With enough nodes the missing copies are on their way.
+    let there = nodes.iter().filter(|node| node.state == "present").count();
+    let more_nodes = if there < table.copies() { ": start more nodes" } else { ": they are being made" };
     for state in ["lost", "paused", "short"] {
         let count = buckets.iter().filter(|bucket| bucket.state == state).count();
         if count > 0 {
             let of = buckets.len();
             problems.push(match state {
-                "short" => format!("{count} of {of} buckets have fewer than {} copies", table.copies()),
-                _ => format!("{count} of {of} buckets are {state}"),
+                "short" => format!("{count} of {of} buckets have fewer than {} copies{}", table.copies(), more_nodes),
+                "lost" => format!("{count} of {of} buckets are lost: see the alarms before anything else"),
+                _ => format!("{count} of {of} buckets are {state}: too few of their members are there"),
             });
         }
     }

@@ -1,95 +1,105 @@
-//! Which thread something is for.
+//! Which thread something is for. The rule is in `atoll_node::shard::place`.
 
 use crate::call::Call;
 use crate::cluster::ToCluster;
+use crate::disk::Meter;
+use crate::gauge::Gauge;
 use crate::inbox::Inbox;
+use crate::latency::{Histogram, Latencies};
+use crate::meters::{ClusterMeters, ShardMeters, Traffic};
 use crate::shard::ToShard;
-use atoll_node::shard::message::ShardMessage;
+use atoll_cluster::{Pulse, Work};
+use atoll_node::shard::place::Places;
 use atoll_node::{Envelope, Input, Message};
-use atoll_types::{Address, HashSlot, SlotRange};
+use atoll_types::{Address, HashSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+/// What may wait for a thread. Beyond that nothing more is read from peers, and they feel it.
+const WAITING_MOST: usize = 16 * 1024;
+/// The memory that the messages of peers may take which wait for a thread. One message may pass it.
+pub(crate) const WAITING_BYTES_MOST: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) cluster: Arc<Inbox<ToCluster>>,
     pub(crate) shards: Vec<Arc<Inbox<ToShard>>>,
+    /// Of each shard's thread.
+    pub(crate) latencies: Vec<Arc<Latencies>>,
+    /// What each shard's thread has done.
+    pub(crate) gauges: Vec<Arc<Gauge>>,
+    /// Where there is a disk, what it has done.
+    pub(crate) disk: Meter,
+    /// How long the disk took to make safe what it was handed.
+    pub(crate) persist: Histogram,
+    /// Of the log and images on disk, what is still needed.
+    pub(crate) live_bytes: crate::meters::Meter,
+    pub(crate) meters: Vec<Arc<ShardMeters>>,
+    pub(crate) traffic: Traffic,
+    pub(crate) decided: ClusterMeters,
     /// Hash slots of a bucket at the first placement; 0 until that is known.
     width: AtomicU16,
 }
 
 impl Switch {
     pub(crate) fn new(shards: usize) -> Switch {
-        let shards = (0..shards.max(1)).map(|_| Arc::default()).collect();
-        Switch { cluster: Arc::default(), shards, width: AtomicU16::new(0) }
+        let count = shards.max(1);
+        Switch {
+            cluster: Arc::default(),
+            shards: (0..count).map(|_| Arc::new(Inbox::timed())).collect(),
+            latencies: (0..count).map(|_| Arc::default()).collect(),
+            meters: (0..count).map(|_| Arc::default()).collect(),
+            gauges: (0..count).map(|_| Arc::default()).collect(),
+            disk: Meter::default(),
+            persist: Histogram::default(),
+            live_bytes: Default::default(),
+            traffic: Traffic::default(),
+            decided: ClusterMeters::default(),
+            width: AtomicU16::new(0),
+        }
     }
 
     pub(crate) fn set_width(&self, width: u16) {
         self.width.store(width, Ordering::Relaxed);
     }
 
-    /// The same rule as inside of `atoll_node::Node`: what was one bucket at first stays on one shard.
-    fn place(&self, slot: u16, width: u16) -> usize {
-        slot.checked_div(width).map_or(0, |root| usize::from(root) % self.shards.len())
-    }
-
-    fn place_of_root(&self, root: SlotRange) -> usize {
-        let own = self.width.load(Ordering::Relaxed);
-        let told = root.last.0.checked_sub(root.first.0).map_or(0, |more| more.saturating_add(1));
-        self.place(root.first.0, if own == 0 { told } else { own })
+    fn places(&self) -> Places {
+        Places::new(self.shards.len(), self.width.load(Ordering::Relaxed))
     }
 
     pub(crate) fn shard_of(&self, slot: HashSlot) -> usize {
-        self.place(slot.0, self.width.load(Ordering::Relaxed))
+        self.places().of_slot(slot.0)
     }
 
     pub(crate) fn call(&self, call: Call) {
         self.shards[self.shard_of(call.slot)].push(ToShard::Call(call));
     }
 
-    /// A message that came from a peer.
-    pub(crate) fn deliver(&self, from: Address, mut envelope: Envelope) {
-        match &mut envelope.message {
+    /// A message that came from a peer, and the memory it takes.
+    pub(crate) fn deliver(&self, from: Address, envelope: Envelope, bytes: usize) {
+        match &envelope.message {
             Message::Paxos(_) | Message::Cluster(_) => {
-                self.cluster.push(ToCluster::Input(Input::Message { from, envelope }));
+                self.cluster.push_weighed(ToCluster::Input(Input::Message { from, envelope }), bytes);
             }
-            Message::Shard(ShardMessage::Hop(hop)) => {
-                self.shards[self.place_of_root(hop.root)].push(ToShard::Message { from, envelope });
-            }
-            Message::Shard(ShardMessage::Hopped(hopped)) => {
-                self.shards[self.place_of_root(hopped.root)].push(ToShard::Message { from, envelope });
-            }
-            Message::Shard(ShardMessage::Replicas(_)) if self.shards.len() == 1 => {
-                self.shards[0].push(ToShard::Message { from, envelope });
-            }
-            Message::Shard(ShardMessage::Replicas(messages)) => {
-                let messages = std::mem::take(messages);
-                self.divide(&from, &envelope, messages);
-            }
+            Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {
+                self.shards[shard].push_weighed(ToShard::Message { from: from.clone(), envelope }, bytes);
+            }),
         }
     }
 
-    /// One frame holds everything there is for this node: each shard gets its part.
-    fn divide(&self, from: &Address, envelope: &Envelope, messages: Vec<atoll_replica::Message>) {
-        let width = self.width.load(Ordering::Relaxed);
-        if width == 0 {
-            // Before there is a table nobody can say whose they are. They are said again.
-            return;
+    /// What the shards' threads have done, the disk for them and for the cluster machine, and the memory they take.
+    pub(crate) fn pulse(&self, cluster: &Gauge) -> Pulse {
+        let shards = self.gauges.iter().zip(&self.shards).map(|(gauge, inbox)| gauge.thread(inbox.load().0)).collect();
+        let mut disk = cluster.disk();
+        for own in self.gauges.iter().map(|gauge| gauge.disk()) {
+            disk = Work { done: disk.done.wrapping_add(own.done), waiting: disk.waiting || own.waiting };
         }
-        let mut parts: Vec<Vec<atoll_replica::Message>> = vec![Vec::new(); self.shards.len()];
-        for message in messages {
-            parts[self.place(message.bucket.0, width)].push(message);
-        }
-        for (shard, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let message = Message::Shard(ShardMessage::Replicas(part));
-            let envelope = Envelope { message, ..envelope.clone() };
-            self.shards[shard].push(ToShard::Message { from: from.clone(), envelope });
-        }
+        Pulse { memory: self.gauges.iter().map(|gauge| gauge.memory()).sum(), shards, disk }
     }
 
-    /// The longest of the queues.
-    pub(crate) fn waiting(&self) -> usize {
-        let shards = self.shards.iter().map(|inbox| inbox.len()).max().unwrap_or(0);
-        shards.max(self.cluster.len())
+    /// Waits more for some thread than peers may add to?
+    pub(crate) fn is_full(&self) -> bool {
+        let full = |(count, bytes)| count > WAITING_MOST || bytes > WAITING_BYTES_MOST;
+        full(self.cluster.load()) || self.shards.iter().any(|inbox| full(inbox.load()))
     }
 }

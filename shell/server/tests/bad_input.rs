@@ -332,10 +332,17 @@ async fn keys_values_and_texts_that_cannot_be_are_refused_by_name() {
         assert!(!answer.code().is_empty());
     }
     assert_eq!(refused(server, Why::BadRequest), before + 5);
-    // A path with such a key is longer than any that is read: HTTP's own answer.
-    let long_path = format!("/v1/kv/{}", "k".repeat(atoll_kv::KEY_MOST + 1));
-    assert_eq!(Client::to(server.http).await.get(&long_path).await.status, 414);
-    until("counted", || refused(server, Why::Malformed) == 1).await;
+    // A path with such a key is longer than any that is read.
+    for length in [atoll_kv::KEY_MOST + 1, atoll_kv::KEY_MOST, 65_535 - "/v1/kv/".len()] {
+        let answer = Client::to(server.http).await.get(&format!("/v1/kv/{}", "k".repeat(length))).await;
+        assert_eq!((answer.status, answer.code()), (414, "uri_too_long".to_owned()));
+    }
+    let longest = format!("/v1/kv/{}", "k".repeat(65_534 - "/v1/kv/".len()));
+    assert_eq!(Client::to(server.http).await.put(&longest, b"v").await.status, 200);
+    let headers = [("Padding", &*"p".repeat(200_000))];
+    let answer = Client::to(server.http).await.ask("GET", "/v1/kv/key", &headers, b"").await;
+    assert_eq!((answer.status, answer.code()), (431, "head_too_large".to_owned()));
+    until("counted", || refused(server, Why::Malformed) == 4).await;
     for header in ["\u{fc}", "1/1/99999999999999999999", "x"] {
         let headers = [("Atoll-After", header)];
         assert_eq!(client.ask("GET", "/v1/kv/key?consistency=stale", &headers, b"").await.status, 400);

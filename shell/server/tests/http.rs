@@ -359,6 +359,9 @@ async fn the_state_of_the_cluster_is_shown() {
     let metrics = String::from_utf8(client.get("/metrics").await.body).expect("text");
     assert!(metrics.contains("atoll_http_requests_total{kind=\"kv_put\",status=\"200\"} 64\n"), "{metrics}");
     assert!(metrics.contains("\natoll_healthy 1\n"), "{metrics}");
+    let writes = "atoll_request_seconds_bucket{protocol=\"http\",kind=\"write\",le=\"+Inf\"} 64\n";
+    assert!(metrics.contains(writes), "{metrics}");
+    assert!(metrics.contains("atoll_request_seconds_count{protocol=\"resp\",kind=\"read\"} 0\n"), "{metrics}");
     assert!(metrics.lines().all(|line| line.starts_with("# ") || line.split(' ').count() == 2), "{metrics}");
     let page = client.get("/").await;
     assert!(page.status == 200 && page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")));

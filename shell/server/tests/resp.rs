@@ -88,6 +88,7 @@ async fn values() {
     assert!(raw.reply().starts_with("-ERR the value has 1048577 bytes"));
     raw.send_words(&[b"SET", b"long", &long[1..]]);
     assert_eq!(raw.reply(), "+OK");
+    assert_eq!(raw.ask("APPEND long x"), "-ERR string exceeds maximum allowed size");
     assert_eq!(raw.ask("STRLEN long"), ":1048576");
     assert_eq!(raw.ask("GET long").len(), 1_048_576);
     raw.send_words(&[b"GET", &long[..65_537]]);
@@ -238,6 +239,30 @@ async fn transactions() {
             ("XDEL {t}s 2-0", "+QUEUED"),
             ("EXEC", "[1-0 2-0 :1]"),
             ("XLEN {t}s", ":0"),
+            ("XADD {t}s * data three", "3-0"),
+            ("MULTI", "+OK"),
+            ("EXISTS {t}s {t}a {t}none", "+QUEUED"),
+            ("SET {t}a 9", "+QUEUED"),
+            ("DEL {t}s {t}a {t}none", "+QUEUED"),
+            ("EXISTS {t}s {t}a", "+QUEUED"),
+            ("EXEC", "[:2 +OK :2 :0]"),
+            ("EXISTS {t}s {t}a", ":0"),
+            ("XADD {t}s * data four", "4-0"),
+            ("MULTI", "+OK"),
+            ("DEL {t}s", "+QUEUED"),
+            ("SET {t}a word", "+QUEUED"),
+            ("INCR {t}a", "+QUEUED"),
+        ],
+    );
+    assert!(raw.ask("EXEC").starts_with("-EXECABORT Transaction discarded, nothing was applied: command 3"));
+    script(
+        raw,
+        &[
+            ("XLEN {t}s", ":1"),
+            ("MULTI", "+OK"),
+            ("DEL {t}s", "+QUEUED"),
+            ("XADD {t}s * data five", "-ERR a stream together with values cannot be part of a transaction here"),
+            ("DISCARD", "+OK"),
         ],
     );
     servers.into_iter().for_each(Server::kill);

@@ -6,6 +6,7 @@
 //! | every write counts once | `series.rs` |
 //! | positions follow real time and the order of a connection; reads show the state at theirs | `positions.rs` |
 //! | each key by itself is linearizable | `linear.rs` |
+//! | stale reads are not too old | `stale.rs` |
 //!
 //! They share the committed logs (`lines.rs`). Where an operator revived a bucket, or recovered the cluster in a new
 //! generation, acknowledged writes may be gone: then the line is cut back, and of its slots nothing that began before
@@ -16,13 +17,14 @@ use super::linear::Linear;
 use super::lines::{Line, Lines, News};
 use super::positions::Positions;
 use super::series::Series;
+use super::stale;
 use crate::Violation;
 use crate::clients::Operation;
 use crate::clock::Moment;
 use crate::host::Host;
-use atoll_node::BucketEvent;
 use atoll_node::shard::door::Answer;
-use atoll_types::{Body, ClusterId, Entry, HashSlot, Operation as Wish, Payload, Position, Request, SlotRange};
+use atoll_node::{BucketEvent, Timing};
+use atoll_types::{ClusterId, HashSlot, Payload, Position, SlotRange};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub(crate) struct Audit {
     lines: Lines,
     series: Series,
     positions: Positions,
+    max_stale: Duration,
     /// The cluster that all of this is about.
     cluster: Option<ClusterId>,
     /// There is a second cluster: which one a client speaks with nobody can say.
@@ -39,13 +42,14 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn new(idle: Duration) -> Audit {
+    pub(crate) fn new(timing: &Timing) -> Audit {
         Audit {
             callers: Callers::default(),
             linear: Linear::default(),
-            lines: Lines::new(idle),
+            lines: Lines::new(timing.session_idle),
             series: Series::default(),
             positions: Positions::default(),
+            max_stale: timing.max_stale,
             cluster: None,
             void: false,
         }
@@ -54,14 +58,6 @@ impl Audit {
     /// How many buckets were divided.
     pub(crate) fn divided(&self) -> u64 {
         self.lines.divided
-    }
-
-    pub(crate) fn on_entry(&mut self, entry: &Entry) {
-        if let Body::Submission(submission) = &entry.body
-            && let Request::Operate(Wish::Revive { bucket, .. }) = submission.request
-        {
-            self.lines.on_revive(bucket);
-        }
     }
 
     pub(crate) fn on_event(
@@ -118,14 +114,17 @@ impl Audit {
         let mut line = line.filter(|line| line.broken.is_none_or(|broken| broken.at < operation.began));
         if let Answer::Done { position, .. } = answer {
             // Of a generation that is over, by somebody who has not heard of it.
-            line =
-                line.filter(|line| position.mark.epoch.generation >= line.served.generation || line.broken.is_none());
+            let generations = position.mark.epoch.generations();
+            line = line.filter(|line| generations >= line.served.generations() || line.broken.is_none());
         }
         if operation.act.is_write() {
             self.series.on_answer(line, number, operation, attempt, answer)?;
         }
         match (line, answer) {
             (Some(line), Answer::Done { payload, position, .. }) => {
+                if operation.stale {
+                    stale::on_answer(line, number, operation, *position, self.max_stale)?;
+                }
                 self.positions.on_answer(line, number, operation, payload, *position)
             }
             (Some(_) | None, _) => Ok(()),

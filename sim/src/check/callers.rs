@@ -50,6 +50,14 @@ impl Callers {
         self.resumed.insert(host, now);
     }
 
+    /// A part of the host went on that had hung since then: it has what came for it meanwhile only now.
+    pub(crate) fn on_moving(&mut self, host: usize, since: Moment, now: Moment) {
+        for asked in self.waiting.values_mut().filter(|asked| asked.host == host && asked.at >= since) {
+            asked.at = now;
+        }
+        self.on_resume(host, now);
+    }
+
     pub(crate) fn on_stop(&mut self, host: usize) {
         self.waiting.retain(|_, asked| asked.host != host);
     }
@@ -59,7 +67,8 @@ impl Callers {
         for (request, asked) in &self.waiting {
             let most = hosts[asked.host].config.timing.request * 21 / 20 + SLACK;
             let awake = self.resumed.get(&asked.host).is_none_or(|resumed| now > resumed.after(SLACK));
-            if hosts[asked.host].is_running() && awake && now > asked.at.after(most) {
+            let moves = hosts[asked.host].is_running() && hosts[asked.host].hanging.is_empty();
+            if moves && awake && now > asked.at.after(most) {
                 let name = host_name(asked.host);
                 let detail = format!("{name} has not answered request {request}, asked at {:?}", asked.at);
                 return Err(Violation::of(RULE, detail));

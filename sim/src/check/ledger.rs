@@ -34,7 +34,7 @@ impl Votes {
 
     fn apply(&mut self, record: &Record) {
         match record {
-            Record::Identity(_) | Record::Bucket(_) | Record::Blank { .. } => {}
+            Record::Identity(_) | Record::Bucket(_) | Record::Unreadable | Record::Blank { .. } => {}
             Record::Promised(ballot) => self.promised = self.promised.max(*ballot),
             Record::Accepted { ballot, first, entries } => {
                 self.promised = self.promised.max(*ballot);
@@ -108,6 +108,7 @@ impl Ledger {
             | Record::Learned { .. }
             | Record::Decided(_)
             | Record::Fenced(_)
+            | Record::Unreadable
             | Record::Bucket(_) => {}
         }
         if let Some(writer) = self.writers[host] {

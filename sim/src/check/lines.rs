@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::plan::host_name;
 use atoll_node::BucketEvent;
 use atoll_types::{BucketBody, BucketEntry, BucketId, Epoch, HashSlot, Mark, Offset, Payload, SlotRange, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct Fated {
     pub(crate) entry: Arc<BucketEntry>,
     /// Of the log, after it.
     pub(crate) time: Time,
+    /// When it was first known to be committed.
+    pub(crate) at: Moment,
     pub(crate) operation: Option<usize>,
     pub(crate) effect: Effect,
 }
@@ -102,12 +104,18 @@ impl Line {
         self.get(offset).map(|fated| Mark { epoch: fated.entry.epoch, offset })
     }
 
+    /// The last that was committed before then.
+    pub(crate) fn last_before(&self, moment: Moment) -> Offset {
+        let before = self.entries.partition_point(|fated| fated.at < moment);
+        Offset(self.base.offset.0 + before as u64)
+    }
+
     /// The log's time at this offset.
     pub(crate) fn time(&self, offset: Offset) -> Time {
         self.get(offset).map_or(Time::ZERO, |fated| fated.time)
     }
 
-    fn append(&mut self, entry: Arc<BucketEntry>, known: &Known) -> &Fated {
+    fn append(&mut self, entry: Arc<BucketEntry>, at: Moment, known: &Known) -> &Fated {
         let offset = self.last().next();
         let time = self.time(self.last()).max(entry.time);
         let (operation, effect) = match &entry.body {
@@ -135,7 +143,7 @@ impl Line {
             }
         };
         self.sessions.advance(time);
-        self.entries.push(Fated { entry, time, operation, effect });
+        self.entries.push(Fated { entry, time, at, operation, effect });
         &self.entries[self.entries.len() - 1]
     }
 
@@ -145,7 +153,7 @@ impl Line {
         (line.served, line.broken, line.blind) = (self.served, self.broken, self.blind);
         let count = through.above(self.base.offset) as usize;
         for fated in self.entries.iter().take(count) {
-            line.append(fated.entry.clone(), known);
+            line.append(fated.entry.clone(), fated.at, known);
         }
         line
     }
@@ -164,8 +172,6 @@ struct Known {
 pub(crate) struct Lines {
     lines: BTreeMap<BucketId, Line>,
     known: Known,
-    /// Operators ordered these to be revived: their next primary may lack what was committed.
-    revived: BTreeSet<BucketId>,
     pub(crate) divided: u64,
 }
 
@@ -180,7 +186,7 @@ pub(crate) enum News {
 impl Lines {
     pub(crate) fn new(idle: Duration) -> Lines {
         let known = Known { idle, by_command: BTreeMap::new(), series: BTreeMap::new() };
-        Lines { lines: BTreeMap::new(), known, revived: BTreeSet::new(), divided: 0 }
+        Lines { lines: BTreeMap::new(), known, divided: 0 }
     }
 
     pub(crate) fn on_begin(&mut self, number: usize, operation: &Operation) {
@@ -190,10 +196,6 @@ impl Lines {
                 self.known.series.insert(number, usage.series);
             }
         }
-    }
-
-    pub(crate) fn on_revive(&mut self, bucket: BucketId) {
-        self.revived.insert(bucket);
     }
 
     pub(crate) fn of_slot(&self, slot: HashSlot) -> Option<&Line> {
@@ -215,7 +217,7 @@ impl Lines {
         match event {
             BucketEvent::Serving { bucket, epoch, .. } => self.on_serving(hosts, host, *bucket, *epoch, now),
             BucketEvent::Committed { bucket, epoch, mark, entry } => {
-                self.on_committed(host, *bucket, *epoch, *mark, entry)
+                self.on_committed(host, *bucket, *epoch, *mark, (entry, now))
             }
             BucketEvent::Divided { bucket, at, lower, upper } => {
                 self.on_divided(*bucket, *at, *lower, *upper);
@@ -226,6 +228,7 @@ impl Lines {
             | BucketEvent::Installed { .. }
             | BucketEvent::Purged { .. }
             | BucketEvent::Confirmed { .. }
+            | BucketEvent::Leased { .. }
             | BucketEvent::Diverged { .. } => Ok(News::Nothing),
         }
     }
@@ -263,7 +266,7 @@ impl Lines {
         let begins = begins || log.base().offset.above(last) > ANEW;
         let ahead = log.base().offset > last && !begins;
         let whole = line.range == range && (ahead || log.mark(last) == line.mark(last));
-        let lawful = epoch.generation > line.served.generation || self.revived.contains(&bucket);
+        let lawful = epoch.generations() > line.served.generations();
         if whole {
             line.served = epoch;
             return Ok(News::Nothing);
@@ -279,7 +282,6 @@ impl Lines {
             );
             return Err(Violation::of(RULE, detail));
         }
-        self.revived.remove(&bucket);
         let mut fork = last.min(log.last_offset());
         while fork > line.base.offset && log.mark(fork).is_none_or(|mark| line.mark(fork) != Some(mark)) {
             fork = fork.previous();
@@ -306,7 +308,7 @@ impl Lines {
         bucket: BucketId,
         epoch: Epoch,
         mark: Mark,
-        entry: &Arc<BucketEntry>,
+        (entry, now): (&Arc<BucketEntry>, Moment),
     ) -> Result<News, Violation> {
         let Some(line) = self.lines.get_mut(&bucket) else { return Ok(News::Nothing) };
         if epoch < line.served || (line.blind && mark.offset <= line.base.offset) {
@@ -329,7 +331,7 @@ impl Lines {
             }
             return Ok(News::Nothing);
         }
-        line.append(entry.clone(), &self.known);
+        line.append(entry.clone(), now, &self.known);
         Ok(News::Committed(bucket, mark.offset))
     }
 

@@ -8,6 +8,7 @@ mod audit;
 mod barrier;
 mod bucket;
 mod callers;
+mod clocks;
 mod founding;
 mod government;
 mod identity;
@@ -23,6 +24,7 @@ mod quorum;
 mod roll;
 mod series;
 mod snapshot;
+mod stale;
 mod trim;
 
 pub(crate) use bucket::Arriving as BucketArriving;
@@ -37,7 +39,6 @@ use atoll_node::{BucketEvent, Config, Envelope, Event, Message};
 use atoll_types::{Body, ClusterId, Entry, Government, Record, Slot};
 use roll::{Reduced, Roll};
 use std::sync::Arc;
-use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Checks {
@@ -55,6 +56,7 @@ pub(crate) struct Checks {
     foundings: founding::Foundings,
     pub(crate) buckets: bucket::BucketChecks,
     pub(crate) audit: audit::Audit,
+    pub(crate) clocks: clocks::Clocks,
     decided: u64,
     /// Steps of orders that changed who serves a bucket.
     pub(crate) moves: u64,
@@ -76,7 +78,8 @@ impl Checks {
             snapshots: snapshot::Snapshots::default(),
             foundings: founding::Foundings::new(configs),
             buckets: bucket::BucketChecks::new(hosts),
-            audit: audit::Audit::new(configs.first().map_or(Duration::ZERO, |config| config.timing.session_idle)),
+            audit: audit::Audit::new(&configs.first().map(|config| config.timing.clone()).unwrap_or_default()),
+            clocks: clocks::Clocks::new(configs),
             decided: 0,
             moves: 0,
         }
@@ -265,9 +268,11 @@ impl Checks {
             government::on_entry(log, roll, slot, entry)?;
         }
         self.identities.on_entry(log.cluster, log.generation, entry)?;
+        if let Body::Edict(edict) = &entry.body {
+            self.clocks.on_edict(hosts, log.cluster, edict)?;
+        }
         roll.apply(slot, entry);
         self.buckets.on_decided(placed.lineage, log, slot, entry)?;
-        self.audit.on_entry(entry);
         if let Body::Order(order) = &entry.body {
             self.moves += order.steps.len() as u64;
         }

@@ -156,7 +156,7 @@ impl Model {
                     let value = number.to_string().into_bytes();
                     (Some(Cell { version: at, expires: kept, value }), Did::Number(number))
                 }
-                Action::Append { value } => {
+                Action::Append { value, .. } => {
                     let text = before.map_or(Vec::new(), |cell| cell.value);
                     let value = [&text, value].concat();
                     let length = value.len() as u64;

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 const RULE: &str = "positions";
 
 /// Of a mark: what is comparable over changes of epoch.
-type Place = (Generation, Offset);
+type Place = ((Generation, u32), Offset);
 
 fn place(mark: Mark) -> Place {
-    (mark.epoch.generation, mark.offset)
+    (mark.epoch.generations(), mark.offset)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,16 +48,15 @@ impl Positions {
             return;
         }
         self.floors.remove(&number);
-        let highest = self.ended.entry(operation.slot).or_insert(((Generation::default(), Offset::ZERO), number));
+        let highest = self.ended.entry(operation.slot).or_insert((Place::default(), number));
         if place(position.mark) > highest.0 {
             *highest = (place(position.mark), number);
         }
     }
 
-    /// Acknowledged writes of these slots may be gone: what ended before says nothing about what comes after.
+    /// Acknowledged writes of these slots may be gone. What comes after is above what ended before all the same, by
+    /// its generation; only what a connection sends may be carried out on either side.
     pub(crate) fn on_break(&mut self, of: impl Fn(HashSlot) -> bool) {
-        self.ended.retain(|slot, _| !of(*slot));
-        self.floors.clear();
         self.connections.retain(|(_, slot), _| !of(*slot));
     }
 

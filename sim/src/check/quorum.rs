@@ -55,6 +55,7 @@ impl Quorum {
             | Record::Decided(_)
             | Record::Checkpoint(_)
             | Record::Fenced(_)
+            | Record::Unreadable
             | Record::Bucket(_) => {}
         }
         Ok(())

@@ -180,6 +180,7 @@ impl Roll {
                     }
                 }
             }
+            Edict::Skewed { .. } => {}
             Edict::Level(level) => {
                 if self.members.values().all(|listed| listed.level >= *level) {
                     self.level = self.level.max(*level);
@@ -228,7 +229,7 @@ impl Roll {
                 }
                 self.reduce(slot);
             }
-            Request::Reports(_) | Request::Operate(_) => {}
+            Request::Reports(_) | Request::Operate(_) | Request::Reached(_) => {}
             Request::Pause => {
                 let was_active = self.members.get(node).is_some_and(Listed::is_active);
                 self.absent(slot, *node);

@@ -128,7 +128,7 @@ impl Act {
             }
             Act::Increment { key, by } => kv(vec![Operation::new(key.as_bytes(), Action::Increment { by: *by })]),
             Act::Append { key, value } => {
-                kv(vec![Operation::new(key.as_bytes(), Action::Append { value: value.as_bytes() })])
+                kv(vec![Operation::new(key.as_bytes(), Action::Append { value: value.as_bytes(), most: u64::MAX })])
             }
             Act::Delete { key, number } => {
                 let tag = named(*number, key);

@@ -9,6 +9,7 @@ use crate::plan::{Lasting, host_name};
 use crate::world::{Happening, World};
 use atoll_node::Input;
 use atoll_node::shard::door::{Answer, Ask, Request, RequestId};
+use atoll_types::Principal;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
@@ -114,7 +115,8 @@ impl World {
         } else {
             Ask::Read { query: bytes }
         };
-        let input = Input::Request { id: RequestId(request as u64), request: Request { connection, slot: *slot, ask } };
+        let asked = Request { connection, slot: *slot, principal: Principal::ANONYMOUS, ask };
+        let input = Input::Request { id: RequestId(request as u64), request: asked };
         self.trace.happened(self.now, host, 0x2_0000_0000 + request as u64);
         self.checks.audit.callers.on_asked(request as u64, host, life, self.now);
         if self.trace.is_aloud() {

@@ -151,7 +151,7 @@ impl Words<'_> {
 
     fn step(&self, step: &Step) -> String {
         match step {
-            Step::Place { buckets, copies, min_copies } => {
+            Step::Place { buckets, copies, min_copies, .. } => {
                 let many = if *buckets == 1 { "bucket" } else { "buckets" };
                 format!("place {buckets} {many} of {copies} copies, never fewer than {min_copies}")
             }
@@ -174,7 +174,7 @@ impl Words<'_> {
             Report::Complain { bucket, epoch, about } => {
                 format!("waits in vain for {} in bucket {bucket}, epoch {epoch}", self.node(*about))
             }
-            Report::Damaged { bucket } => format!("its copy of bucket {bucket} is damaged"),
+            Report::Damaged { bucket, .. } => format!("its copy of bucket {bucket} is damaged"),
         }))
     }
 
@@ -264,7 +264,10 @@ impl Words<'_> {
             BucketEvent::Diverged { bucket, offset, .. } => {
                 format!("finds its copy of bucket {bucket} unlike its primary's at {offset}")
             }
-            BucketEvent::Committed { .. } | BucketEvent::Applied { .. } | BucketEvent::Confirmed { .. } => return None,
+            BucketEvent::Committed { .. }
+            | BucketEvent::Applied { .. }
+            | BucketEvent::Confirmed { .. }
+            | BucketEvent::Leased { .. } => return None,
         })
     }
 
@@ -301,6 +304,9 @@ impl Words<'_> {
                 format!("the drain of {} leaves fewer copies: there is no spare node", self.node(*node))
             }
             Alarm::DrainBlocked { node } => format!("the drain of {} waits: too few would remain", self.node(*node)),
+            Alarm::Skewed { node, leads } => {
+                format!("the clock of {} is off; it leads {leads} buckets", self.node(*node))
+            }
             Alarm::Lost { .. } | Alarm::Stopped { .. } | Alarm::Short { .. } => alarm.to_string(),
         }
     }

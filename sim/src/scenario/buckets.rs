@@ -15,7 +15,9 @@ use atoll_kv::{Action, Command, Query, Ttl};
 use atoll_node::shard::door::{Answer, Ask, Request, RequestId};
 use atoll_node::store::KV;
 use atoll_node::{BucketEvent, Input, Order};
-use atoll_types::{BucketId, Counter, HashSlot, NodeId, Operation, Payload, Position, Series, SessionId, SessionUse};
+use atoll_types::{
+    BucketId, Counter, HashSlot, NodeId, Operation, Payload, Position, Principal, Series, SessionId, SessionUse,
+};
 use std::collections::BTreeMap;
 
 /// What clients have asked for so far.
@@ -93,7 +95,7 @@ impl Stage {
             }
         }
         let write = matches!(ask, Ask::Write { .. });
-        let request = Request { connection, slot: HashSlot::of(key.as_bytes()), ask };
+        let request = Request { connection, slot: HashSlot::of(key.as_bytes()), principal: Principal::ANONYMOUS, ask };
         let what = words::request(&request);
         let life = self.hosts[host].life;
         let id = RequestId(self.callers.asked.len() as u64);

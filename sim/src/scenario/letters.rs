@@ -31,6 +31,7 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Cluster(Cluster::NoSnapshot(_)) => "nosnapshot",
         Message::Cluster(Cluster::Offer(_)) => "offer",
         Message::Cluster(Cluster::Report(_)) => "report",
+        Message::Cluster(Cluster::Confirmed(_)) => "confirmed",
         Message::Cluster(Cluster::Ping(_)) => "ping",
         Message::Cluster(Cluster::Pong(_)) => "pong",
         Message::Cluster(Cluster::Submit(_)) => "submit",
@@ -136,6 +137,9 @@ impl Words<'_> {
                 let dead = if dead.is_empty() { dead } else { format!("; gone: {dead}") };
                 format!("I am at {}{dead}", report.position)
             }
+            Message::Confirmed(confirmed) => {
+                format!("all that was decided {:?} ago is up to {}", confirmed.age, confirmed.position)
+            }
             Message::Ping(_) => "are you there?".to_owned(),
             Message::Pong(pong) => format!("I am, at {}", pong.position),
             Message::Submit(submit) => {
@@ -152,6 +156,7 @@ impl Words<'_> {
                     atoll_types::Request::Reports(reports) => self.reports(reports),
                     atoll_types::Request::Operate(operation) => self.operation(operation),
                     atoll_types::Request::Pause => "I stop for a while".to_owned(),
+                    atoll_types::Request::Reached(endpoints) => format!("I am reached at {}", endpoints.http),
                 };
                 format!("submission {number} of {node}: {what}")
             }

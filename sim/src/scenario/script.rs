@@ -90,6 +90,14 @@ impl Stage {
                 self.hosts[host].sync = Some(duration(span)?);
                 self.sync(host);
             }
+            ["shard", shard, "of", name, what @ ("hangs" | "moves")] => {
+                let (host, shard) = (self.known(name)?, number(shard)? as usize);
+                self.step(host, Input::Hang { shard, hangs: *what == "hangs" });
+            }
+            ["clock", name, "ahead", "by", span] => {
+                let host = self.known(name)?;
+                self.hosts[host].ahead = duration(span)?;
+            }
             ["cut", from, "->", to] => {
                 let link = (self.known(from)?, self.known(to)?);
                 self.cuts.insert(link);
@@ -272,6 +280,8 @@ impl Stage {
             "request" => self.timing.request = Duration::from_micros(duration(value)?),
             "depart_after" => self.timing.depart_after = Duration::from_micros(duration(value)?),
             "arrival" => self.timing.arrival = Duration::from_micros(duration(value)?),
+            "lease" => self.timing.lease = Duration::from_micros(duration(value)?),
+            "max_skew" => self.timing.max_skew = Duration::from_micros(duration(value)?),
             "silence" => self.timing.silence = Duration::from_micros(duration(value)?),
             _unknown => return Err("no such setting".to_owned()),
         }

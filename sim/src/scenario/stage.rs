@@ -46,6 +46,8 @@ pub(super) struct Host {
     cluster: ClusterId,
     /// The barriers it was asked to answer.
     pub(super) asked: Vec<Slot>,
+    /// By how much its clock is ahead.
+    pub(super) ahead: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +143,11 @@ impl Stage {
         Time(DAWN + self.now)
     }
 
+    /// By the clock of this host.
+    fn time_of(&self, host: usize) -> Time {
+        Time(DAWN + self.now + self.hosts[host].ahead)
+    }
+
     pub(super) fn add_host(&mut self, name: &str, config: Config) -> usize {
         self.hosts.push(Host {
             name: name.to_owned(),
@@ -157,6 +164,7 @@ impl Stage {
             aside: Vec::new(),
             cluster: ClusterId::NONE,
             asked: Vec::new(),
+            ahead: 0,
         });
         self.hosts.len() - 1
     }
@@ -167,7 +175,7 @@ impl Stage {
     }
 
     pub(super) fn start(&mut self, host: usize) {
-        let (now, seed) = (self.time(), self.seed);
+        let (now, seed) = (self.time_of(host), self.seed);
         let machine = &mut self.hosts[host];
         machine.life += 1;
         let seed = seed * 1_000_000 + host as u64 * 1_000 + u64::from(machine.life);
@@ -201,7 +209,7 @@ impl Stage {
     fn next_at(&self) -> u64 {
         let queued = self.queue.keys().next().map_or(u64::MAX, |&(at, _)| at);
         let awake = self.hosts.iter().filter(|host| host.core.is_some() && !host.paused);
-        let wake = awake.map(|host| host.wake.0.saturating_sub(DAWN)).min().unwrap_or(u64::MAX);
+        let wake = awake.map(|host| host.wake.0.saturating_sub(DAWN + host.ahead)).min().unwrap_or(u64::MAX);
         queued.min(wake).max(self.now)
     }
 
@@ -219,8 +227,8 @@ impl Stage {
             let happening = entry.remove();
             return self.happen(happening);
         }
-        let time = self.time();
-        let due = |host: &Host| host.core.is_some() && !host.paused && host.wake <= time;
+        let time = self.time().0;
+        let due = |host: &Host| host.core.is_some() && !host.paused && host.wake.0 <= time + host.ahead;
         if let Some(host) = self.hosts.iter().position(due) {
             self.hosts[host].wake = Time::NEVER;
             self.step(host, Input::Wake);
@@ -331,7 +339,7 @@ impl Stage {
 
     /// Gives one input to the core on `host`, and does what the core wants done.
     pub(super) fn step(&mut self, host: usize, input: Input) {
-        let time = self.time();
+        let time = self.time_of(host);
         if let Some(core) = &mut self.hosts[host].core {
             core.handle(time, input);
             self.drain(host);
@@ -356,7 +364,7 @@ impl Stage {
             match (last, machine.config.durable, &mut machine.core) {
                 (Some(seq), false, Some(core)) => {
                     machine.ordered.clear();
-                    core.handle(Time(DAWN + self.now), Input::Persisted(seq));
+                    core.handle(Time(DAWN + self.now + machine.ahead), Input::Persisted(seq));
                 }
                 (Some(_), true, _) => return self.sync(host),
                 (Some(_) | None, _, _) => return,

@@ -97,6 +97,7 @@ impl Teller {
             Message::Paxos(Paxos::Accepted(accepted)) => advances((accepted.ballot, accepted.through)),
             Message::Cluster(Cluster::Report(report)) => !report.dead.is_empty(),
             Message::Cluster(Cluster::Ping(_) | Cluster::Pong(_)) => self.health,
+            Message::Cluster(Cluster::Confirmed(_)) => false,
             Message::Paxos(
                 Paxos::Canvass(_)
                 | Paxos::Support(_)

@@ -48,6 +48,7 @@ impl Words<'_> {
                     Request::Reports(reports) => format!("{node} reports: {}", self.reports(reports)),
                     Request::Operate(operation) => format!("{}, says {node}", self.operation(operation)),
                     Request::Pause => format!("{node} stops for a while"),
+                    Request::Reached(endpoints) => format!("{node} is reached at {}", endpoints.http),
                 }
             }
         }
@@ -100,6 +101,8 @@ impl Words<'_> {
             Edict::Restarted { node, incarnation, .. } => {
                 format!("{} was restarted: life {}", self.node(*node), incarnation.life)
             }
+            Edict::Skewed { node, skewed: true, .. } => format!("the clock of {} is off", self.node(*node)),
+            Edict::Skewed { node, skewed: false, .. } => format!("the clock of {} is right again", self.node(*node)),
             Edict::Level(level) => format!("feature level {}", level.0),
         }
     }
@@ -148,6 +151,7 @@ pub(super) fn why(why: Why) -> &'static str {
         Why::AbsentTooLong => "absent for too long",
         Why::LevelTooLow => "its version is too old",
         Why::Stopped => "it stopped in good order",
+        Why::Stalled => "its disk or a shard does not move",
     }
 }
 

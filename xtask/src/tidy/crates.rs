@@ -1,7 +1,7 @@
 //! Rules about the crates: which may depend on which, and that all of them have the same lints.
 //!
 //! ```text
-//! atoll (cli) ──▶ client ──▶ sim, server ──▶ protocol ──▶ wire ──▶ node ──▶ paxos, cluster, … , kv, stream ──▶ types
+//! atoll (cli) ──▶ client ──▶ sim, server ──▶ journal, protocol ──▶ wire ──▶ node ──▶ paxos, … , stream ──▶ types
 //! ```
 //!
 //! A crate may use any crate of a lower layer, never one of its own layer or above.
@@ -15,10 +15,11 @@ const LAYERS: &[&[&str]] = &[
     &["atoll-paxos", "atoll-cluster", "atoll-distributor", "atoll-replica", "atoll-kv", "atoll-stream"],
     &["atoll-node"],
     &["atoll-wire"],
-    &["atoll-protocol"],
-    &["atoll-sim", "atoll-server"],
+    &["atoll-journal", "atoll-protocol"],
+    &["atoll-sim", "atoll-server", "atoll-micro"],
     &["atoll-client"],
     &["atoll"],
+    &["atoll-lab"],
 ];
 
 /// Outside of the layers: tools that use none of our crates.
@@ -135,7 +136,7 @@ fn check_one(manifest: &Manifest) -> Vec<Complaint> {
     complaints
 }
 
-const DIRECTION: &str = "dependencies go atoll → client → {sim, server} → protocol → wire → node → \
+const DIRECTION: &str = "dependencies go atoll → client → {sim, server} → {journal, protocol} → wire → node → \
     {paxos, cluster, distributor, replica, kv, stream} → types";
 
 fn is_runtime(dependency: &str) -> bool {

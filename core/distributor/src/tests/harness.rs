@@ -3,6 +3,7 @@
 use crate::{Decided, Distributor, Roster, Settings, Standing};
 use atoll_types::{BucketId, Cookie, Generation, Incarnation, Name, NodeId, Operation, Report, Slot, Step, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub(super) struct Cluster {
     pub(super) distributor: Distributor,
@@ -20,6 +21,7 @@ pub(super) fn standing(zone: &str, weight: u32) -> Standing {
         durable: true,
         leaving: false,
         stopped: false,
+        skewed: false,
     }
 }
 
@@ -39,7 +41,7 @@ impl Cluster {
 
     pub(super) fn of(nodes: u32, buckets: u16, copies: u8, min_copies: u8) -> Cluster {
         let mut cluster = Cluster::blank(nodes);
-        cluster.order(vec![Step::Place { buckets, copies, min_copies }]);
+        cluster.order(vec![Step::Place { buckets, copies, min_copies, lease: Duration::ZERO }]);
         cluster
     }
 

@@ -4,6 +4,7 @@ use super::harness::{Cluster, node, standing};
 use crate::{Alarm, Hypothesis, Move, Settings};
 use atoll_types::{Name, Operation, Step};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 #[test]
 fn first_placement_is_level_and_by_neighbours() {
@@ -26,7 +27,7 @@ fn first_placement_spreads_over_zones_and_heeds_weights() {
         cluster.roster.insert(node(number), standing(zone, if number == 1 { 2 } else { 1 }));
     }
     cluster.on_roster();
-    cluster.order(vec![Step::Place { buckets: 64, copies: 3, min_copies: 2 }]);
+    cluster.order(vec![Step::Place { buckets: 64, copies: 3, min_copies: 2, lease: Duration::ZERO }]);
     for bucket in cluster.distributor.buckets().values() {
         let zones: BTreeSet<&Name> = bucket.members().iter().map(|member| &cluster.roster[member].zone).collect();
         assert_eq!(zones.len(), 3, "{bucket:?}");
@@ -125,7 +126,7 @@ fn zones_are_mended_when_a_node_arrives_in_a_new_one() {
         cluster.roster.insert(node(number), standing(if number < 3 { "a" } else { "b" }, 1));
     }
     cluster.on_roster();
-    cluster.order(vec![Step::Place { buckets: 16, copies: 3, min_copies: 2 }]);
+    cluster.order(vec![Step::Place { buckets: 16, copies: 3, min_copies: 2, lease: Duration::ZERO }]);
     cluster.calm(100);
     cluster.roster.insert(node(5), standing("c", 1));
     cluster.on_roster();
@@ -181,4 +182,45 @@ fn a_transfer_that_is_wanted_goes_on_under_the_next_leader() {
     cluster.on_roster();
     let order = cluster.distributor.next_order(cluster.at.time, &Settings::default()).unwrap();
     assert!(matches!(order.steps[..], [Step::Abandon { .. }]), "{order:?}");
+}
+
+/// Others complain while it is away and when it is back: what that moved is level again once the complaints lapse.
+#[test]
+fn primaries_are_level_after_a_stop_in_good_order_and_complaints() {
+    for durable in [false, true] {
+        let mut cluster = Cluster::of(3, 64, 3, 2);
+        cluster.calm(100);
+        cluster.operate(Operation::HandOver { node: node(2) }).unwrap();
+        assert_eq!(cluster.loads()[&node(2)].1, 0);
+        cluster.report_all();
+        if durable {
+            let stopped = cluster.roster.get_mut(&node(2)).unwrap();
+            (stopped.durable, stopped.present, stopped.stopped) = (true, false, true);
+            cluster.on_roster();
+            cluster.report_all();
+            let back = cluster.roster.get_mut(&node(2)).unwrap();
+            (back.present, back.stopped) = (true, false);
+            cluster.restart(2);
+        } else {
+            cluster.depart(2);
+            cluster.report_all();
+            cluster.arrive(4);
+        }
+        for _ in 0..20 {
+            if let Some(order) = cluster.distributor.next_order(cluster.at.time, &Settings::default()) {
+                cluster.order(order.steps);
+            }
+            cluster.report_all();
+        }
+        for id in (0..64).map(|place| place * 256) {
+            if cluster.bucket(id).primary() == node(1) && id % 1024 == 0 {
+                cluster.complain(id, 3, 1);
+            }
+        }
+        let before = cluster.loads();
+        cluster.calm(2000);
+        cluster.assert_level();
+        assert!(before.values().any(|load| load.1 > 24), "they were not: {before:?}");
+        assert!(cluster.distributor.is_quiet());
+    }
 }

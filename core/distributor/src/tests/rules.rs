@@ -1,7 +1,9 @@
 //! The rules of appointments, one by one.
 
 use super::harness::{Cluster, node};
+use crate::Alarm;
 use atoll_types::{BucketId, Generation, NodeId, Offset, Operation, Report, Step};
+use std::time::Duration;
 
 /// Bucket 0 on 1*, 2 and 5 of five nodes; settled.
 fn five() -> Cluster {
@@ -156,14 +158,19 @@ fn a_lost_bucket_is_revived_only_by_an_operator() {
         cluster.depart(number);
     }
     assert!(cluster.operate(revive(Some(node(1)))).is_err(), "not there");
+    let before = cluster.bucket(0).epoch();
     let mut empty =
         Cluster { distributor: cluster.distributor.clone(), roster: cluster.roster.clone(), at: cluster.at };
     cluster.operate(revive(Some(node(3)))).unwrap();
     assert_eq!((cluster.picture(0).as_str(), cluster.bucket(0).revived), ("3*", 1));
+    assert!(cluster.bucket(0).epoch().generations() > before.generations());
     empty.operate(revive(None)).unwrap();
     assert_eq!((empty.picture(0).as_str(), empty.bucket(0).revived), ("3* 4", 1));
     assert_eq!(empty.bucket(0).begins, Some(Offset(empty.at.slot.0 << 32)), "offsets never repeat");
     assert!(empty.bucket(0).settled);
+    assert_eq!(empty.bucket(0).epoch().revival, 1);
+    cluster.calm(20);
+    assert_eq!(cluster.bucket(0).epoch().revival, 1, "and stays so");
 }
 
 #[test]
@@ -263,11 +270,16 @@ fn a_lone_primary_that_reaches_nobody_makes_way_for_another_eligible_node() {
 #[test]
 fn a_damaged_copy_is_neither_member_nor_eligible() {
     let mut cluster = five();
-    cluster.report(node(1), Report::Damaged { bucket: BucketId(0) });
+    let epoch = cluster.bucket(0).epoch();
+    cluster.report(node(1), Report::Damaged { bucket: BucketId(0), epoch });
     assert_eq!(cluster.picture(0), "2* 5 +1");
-    cluster.report(node(2), Report::Damaged { bucket: BucketId(0) });
+    cluster.report(node(2), Report::Damaged { bucket: BucketId(0), epoch });
+    assert_eq!(cluster.picture(0), "2* 5 +1", "said of an epoch that is over");
+    let epoch = cluster.bucket(0).epoch();
+    cluster.report(node(2), Report::Damaged { bucket: BucketId(0), epoch });
     assert_eq!(cluster.picture(0), "5* +1 +2");
-    cluster.report(node(5), Report::Damaged { bucket: BucketId(0) });
+    let epoch = cluster.bucket(0).epoch();
+    cluster.report(node(5), Report::Damaged { bucket: BucketId(0), epoch });
     assert!(cluster.bucket(0).is_lost());
     assert_eq!(cluster.picture(0), "");
 }
@@ -362,4 +374,46 @@ fn any_node_may_be_removed_at_any_step_of_a_move() {
             assert!(cluster.distributor.is_quiet());
         }
     }
+}
+
+fn off(cluster: &mut Cluster, number: u32, skewed: bool) {
+    cluster.roster.get_mut(&node(number)).unwrap().skewed = skewed;
+    cluster.on_roster();
+}
+
+#[test]
+fn a_node_whose_clock_is_off_is_chosen_last() {
+    let mut cluster = five();
+    off(&mut cluster, 2, true);
+    cluster.absent(&[1]);
+    assert_eq!(cluster.picture(0), "2 5*", "the other has no fewer, and its clock is right");
+    let mut cluster = five();
+    off(&mut cluster, 2, true);
+    cluster.complain(0, 2, 1);
+    assert_eq!(cluster.picture(0), "2 5*", "even if it is the one that complains");
+    let mut cluster = five();
+    off(&mut cluster, 2, true);
+    cluster.absent(&[1, 5]);
+    assert_eq!(cluster.bucket(0).primary(), node(2), "but it leads where nobody else can");
+    assert_eq!(cluster.distributor.alarms().last(), Some(&Alarm::Skewed { node: node(2), leads: 1 }));
+    let mut cluster = Cluster::blank(3);
+    off(&mut cluster, 1, true);
+    let (buckets, copies, min_copies) = (16, 3, 2);
+    cluster.order(vec![Step::Place { buckets, copies, min_copies, lease: Duration::ZERO }]);
+    assert_eq!(cluster.loads()[&node(1)].1, 0, "nor is it placed first");
+}
+
+#[test]
+fn a_node_whose_clock_is_off_hands_over_and_leads_again_when_it_is_right() {
+    let mut cluster = Cluster::of(3, 16, 3, 2);
+    cluster.calm(100);
+    off(&mut cluster, 2, true);
+    cluster.calm(100);
+    let primaries = |cluster: &Cluster| [1, 2, 3].map(|number| cluster.loads()[&node(number)].1);
+    assert_eq!(primaries(&cluster), [8, 0, 8]);
+    cluster.operate(Operation::HandOver { node: node(3) }).unwrap();
+    assert_eq!(primaries(&cluster), [16, 0, 0]);
+    off(&mut cluster, 2, false);
+    cluster.calm(100);
+    assert_eq!(primaries(&cluster)[1], 8);
 }

@@ -7,6 +7,7 @@ use crate::Settings;
 use atoll_types::{BucketId, Bug, Cookie, Generation, NodeId, Operation, Order, Report, Rng, Step};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 struct Walk {
     rng: Rng,
@@ -35,7 +36,7 @@ impl Walk {
         }
         cluster.on_roster();
         let buckets = 1 << rng.below(4);
-        cluster.order(vec![Step::Place { buckets, copies, min_copies }]);
+        cluster.order(vec![Step::Place { buckets, copies, min_copies, lease: Duration::ZERO }]);
         let (ghost, excuses) = (Ghost::default(), Excuses::default());
         let (orders, reports) = (Vec::new(), Vec::new());
         let mut walk = Walk { rng, cluster, ghost, excuses, next_node: nodes + 1, even, orders, reports };
@@ -123,7 +124,7 @@ impl Walk {
         self.cluster.on_roster();
         for id in served {
             let epoch = self.cluster.distributor.buckets()[&id].epoch();
-            assert_eq!(epoch, self.cluster.at.epoch(), "a restart gives its buckets a new epoch");
+            assert_eq!(epoch, self.cluster.at.epoch(epoch.revival), "a restart gives its buckets a new epoch");
         }
     }
 
@@ -200,7 +201,7 @@ impl Walk {
         let report = if present && self.rng.one_in(5) {
             self.excuses.damaged.insert((id, from));
             self.ghost.damage(id, from, &mut self.rng);
-            Report::Damaged { bucket: id }
+            Report::Damaged { bucket: id, epoch: known.epoch() }
         } else {
             Report::Complain { bucket: id, epoch: known.epoch(), about }
         };

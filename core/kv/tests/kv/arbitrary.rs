@@ -14,7 +14,7 @@ fn commands() -> Vec<Vec<u8>> {
         encode(&[
             Operation::new(b"key", put),
             Operation::new(b"key", Action::Expire { ttl: Ttl::At(Time(9)) }).on(Condition::Present),
-            Operation::new(b"key", Action::Append { value: b"more" }),
+            Operation::new(b"key", Action::Append { value: b"more", most: u64::MAX }),
             Operation::new(b"key", Action::Delete),
             Operation::new(b"key", Action::Increment { by: -1 }).on(Condition::Absent),
             Operation::new(b"key", Action::GetAndPut { value: b"", ttl: Ttl::Keep }),

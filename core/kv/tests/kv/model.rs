@@ -109,8 +109,11 @@ impl Model {
                 self.write(at, key, number.to_string().as_bytes(), present);
                 Detail::Number(number)
             }
-            Action::Append { value } => {
+            Action::Append { value, most } => {
                 let whole = [old.as_slice(), value].concat();
+                if whole.len() as u64 > most {
+                    return Err(Failure::ValueTooLong);
+                }
                 self.write(at, key, &whole, present);
                 Detail::Length(whole.len() as u64)
             }

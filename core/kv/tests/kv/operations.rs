@@ -89,12 +89,21 @@ fn increments_count_and_refuse_what_is_no_number() {
 #[test]
 fn appends_lengthen_up_to_the_limit() {
     let mut store = Store::new();
-    assert_eq!(one(&mut store, 1, b"k", Action::Append { value: b"ab" }), (false, Some(1), b"2".to_vec()));
-    assert_eq!(one(&mut store, 2, b"k", Action::Append { value: b"c" }), (true, Some(2), b"3".to_vec()));
+    assert_eq!(
+        one(&mut store, 1, b"k", Action::Append { value: b"ab", most: u64::MAX }),
+        (false, Some(1), b"2".to_vec())
+    );
+    assert_eq!(
+        one(&mut store, 2, b"k", Action::Append { value: b"c", most: u64::MAX }),
+        (true, Some(2), b"3".to_vec())
+    );
     assert_eq!(value_of(&store, b"k"), Some(b"abc".to_vec()));
     let most = vec![0; VALUE_MOST];
-    let operation = Operation::new(b"k", Action::Append { value: &most });
-    assert_eq!(failure(&mut store, 3, &[operation]), (0, Failure::ValueTooLong));
+    for (value, most) in [(&most[..], u64::MAX), (b"d", 3), (b"", 2)] {
+        let operation = Operation::new(b"k", Action::Append { value, most });
+        assert_eq!(failure(&mut store, 3, &[operation]), (0, Failure::ValueTooLong), "{most}");
+    }
+    assert_eq!(one(&mut store, 3, b"k", Action::Append { value: b"d", most: 4 }), (true, Some(3), b"4".to_vec()));
     assert_eq!(one(&mut store, 4, b"other", put(&most)).1, Some(4));
 }
 
@@ -106,7 +115,7 @@ fn expire_sets_and_removes_and_leaves_the_version() {
     one(&mut store, 2, b"k", put(b"v"));
     assert_eq!(one(&mut store, 3, b"k", until), (true, Some(2), vec![]));
     assert_eq!((ttl_of(&store, b"k"), store.due()), (Remaining::Until(Time(500)), Some(Time(500))));
-    one(&mut store, 4, b"k", Action::Append { value: b"w" });
+    one(&mut store, 4, b"k", Action::Append { value: b"w", most: u64::MAX });
     one(&mut store, 5, b"k", Action::Put { value: b"x", ttl: Ttl::Keep });
     assert_eq!(ttl_of(&store, b"k"), Remaining::Until(Time(500)), "appends keep it, and puts that say so");
     let after = Action::Expire { ttl: Ttl::After(Duration::from_micros(7)) };
@@ -180,7 +189,7 @@ fn a_batch_sees_what_it_did_and_is_undone_as_a_whole() {
         Operation::new(b"{a}1", Action::GetAndDelete),
         Operation::new(b"{a}3", put(b"new")),
         Operation::new(b"{a}1", Action::Put { value: b"x", ttl: Ttl::At(Time(9)) }),
-        Operation::new(b"{a}1", Action::Append { value: b"yz" }),
+        Operation::new(b"{a}1", Action::Append { value: b"yz", most: u64::MAX }),
         Operation::new(b"{a}1", Action::Increment { by: 1 }),
     ];
     assert_eq!(failure(&mut store, 2, &failing), (4, Failure::NotAnInteger));
@@ -220,7 +229,7 @@ fn commands_that_need_memory_say_so() {
     let grows = |key: &[u8], action| store.grows(&encode(&[Operation::new(key, action)]));
     assert!(!grows(b"k", put(b"54321")) && !grows(b"k", put(b"")) && grows(b"k", put(b"123456")));
     assert!(grows(b"new", put(b"")) && grows(b"new", Action::Increment { by: 1 }));
-    assert!(!grows(b"k", Action::Increment { by: 1 }) && grows(b"k", Action::Append { value: b"x" }));
+    assert!(!grows(b"k", Action::Increment { by: 1 }) && grows(b"k", Action::Append { value: b"x", most: u64::MAX }));
     assert!(!grows(b"k", Action::Delete) && !grows(b"k", Action::GetAndDelete) && !grows(b"k", Action::Check));
     assert!(!grows(b"k", Action::Get) && !grows(b"new", Action::Get));
     assert!(!store.grows(b"nonsense"));

@@ -38,7 +38,7 @@ fn action() -> impl Strategy<Value = Action<'static>> {
         2 => Just(Action::Delete),
         1 => Just(Action::GetAndDelete),
         3 => prop_oneof![-3..9_i64, any::<i64>()].prop_map(|by| Action::Increment { by }),
-        2 => value().prop_map(|value| Action::Append { value }),
+        2 => (value(), 0..16u64).prop_map(|(value, most)| Action::Append { value, most }),
         2 => ttl().prop_map(|ttl| Action::Expire { ttl }),
     ]
 }
@@ -172,7 +172,8 @@ fn a_long_life_leaves_nothing_out_of_step() {
         let key = format!("key {}", rng.below(5000));
         let value = vec![b'v'; rng.below(40) as usize];
         let ttl = if rng.one_in(3) { Ttl::After(Duration::from_micros(rng.below(20_000))) } else { Ttl::Never };
-        let actions = [Action::Put { value: &value, ttl }, Action::Delete, Action::Append { value: b"x" }];
+        let actions =
+            [Action::Put { value: &value, ttl }, Action::Delete, Action::Append { value: b"x", most: u64::MAX }];
         let action = rng.pick(&actions).copied().unwrap_or(Action::Check);
         apply(&mut store, at(offset, offset), &encode(&[Operation::new(key.as_bytes(), action)]));
         if offset % 15_000 == 0 {

@@ -6,10 +6,11 @@
 use atoll_replica::Event;
 use atoll_types::{
     Address, BucketId, BucketRecord, ClusterId, Duty, Generation, HashSlot, Incarnation, JournalSeq, NodeId, Payload,
-    Position, Report, SessionUse, Slot, Time,
+    Position, Principal, Report, SessionUse, Slot, Time,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What the cluster machine tells every shard of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub enum Directive {
     Roster(BTreeMap<NodeId, Contact>),
     /// Buckets whose duty changed, at this version of the table.
     Table(Table),
+    /// Nothing that was decided before then, by this node's own clock, is missing from the table.
+    Current { since: Time },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +43,8 @@ pub struct Table {
     pub version: Slot,
     /// Hash slots of a bucket at first placement: what was one bucket then stays on one shard.
     pub width: u16,
+    /// How long a primary may answer reads by itself; zero: not at all.
+    pub lease: Duration,
     /// Everything there is; not only what changed.
     pub complete: bool,
     pub duties: Vec<(BucketId, Duty)>,
@@ -56,6 +61,8 @@ pub struct Request {
     /// Requests of one connection to one bucket take effect in their order.
     pub connection: u64,
     pub slot: HashSlot,
+    /// In whose name.
+    pub principal: Principal,
     pub ask: Ask,
 }
 
@@ -134,6 +141,8 @@ pub enum ShardInput {
         request: Request,
     },
     Persisted(JournalSeq),
+    /// The journal is long: what it holds of this bucket is to be said again in one record.
+    Condense(BucketId),
     Wake,
     /// No process listens there any more.
     ConnectionRefused {

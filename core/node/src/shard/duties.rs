@@ -23,9 +23,16 @@ impl Shard {
             Directive::Departed => self.on_departed(),
             Directive::Roster(roster) => self.on_roster(roster),
             Directive::Table(table) => self.on_table(table),
+            Directive::Current { since } => return self.on_current(since),
         }
         self.carry_out();
         self.unpark_all();
+    }
+
+    /// Nothing that was decided before then deposed anybody here.
+    fn on_current(&mut self, since: Time) {
+        self.current = since;
+        self.sink.leased_until = if self.lease.is_zero() { Time::ZERO } else { since + self.lease };
     }
 
     /// A new life of this node: nothing that was under way counts any more. Copies stay.
@@ -35,6 +42,8 @@ impl Shard {
             self.dirty.push(bucket);
         }
         self.carry_out();
+        // What the life before had to say must not be signed by this one. A shard that hung may hear of both at once.
+        self.letters.clear();
         let lost = self.hops.abandon();
         lost.into_iter().for_each(|ticket| self.on_fate_unknown(ticket));
         self.dismiss_guests(|_| true);
@@ -42,6 +51,8 @@ impl Shard {
         self.table.clear();
         self.early.clear();
         self.version = Slot::ZERO;
+        (self.current, self.sink.leased_until) = (Time::ZERO, Time::ZERO);
+        self.tenures.forget();
     }
 
     fn on_departed(&mut self) {
@@ -99,6 +110,14 @@ impl Shard {
             table.duties.into_iter().filter(|(bucket, _)| self.owns(*bucket)).collect();
         // A bucket before its upper half: that one comes out of its copy.
         duties.sort_by_key(|(bucket, _)| *bucket);
+        self.lease = table.lease;
+        for (bucket, duty) in &duties {
+            let whole = duty.divided.map(|(whole, _)| whole);
+            let before = self.table.get(bucket).or_else(|| self.table.get(&whole?));
+            // What was skipped may have had other primaries.
+            let before = before.filter(|before| !table.complete || before.appointment.epoch == duty.appointment.epoch);
+            self.tenures.on_duty(self.now, self.lease, *bucket, duty, before);
+        }
         if table.complete {
             self.table.clear();
         }
@@ -149,7 +168,11 @@ impl Shard {
         let begins = duty.begins;
         let missing = !self.replicas.contains_key(&bucket);
         // From before an operator let the bucket begin anew.
-        let outdated = |replica: &Replica| begins.offset.0 > 0 && replica.copy().applied.epoch < begins.epoch;
+        // A copy that is damaged shows nothing of what it held: it may be of after the beginning, and must say so.
+        let outdated = |replica: &Replica| {
+            let older = begins.offset.0 > 0 && replica.copy().applied.epoch < begins.epoch;
+            older && (!replica.is_useless() || begins.epoch == epoch)
+        };
         let outdated = self.replicas.get(&bucket).is_some_and(outdated);
         let anew = outdated || (missing && begins.epoch == epoch);
         let base = if anew && begins.offset.0 > 0 { begins } else { Mark::default() };
@@ -168,6 +191,7 @@ impl Shard {
             self.begin(bucket, duty.range, base, blank);
         }
         if let Some(replica) = self.replicas.get_mut(&bucket) {
+            replica.wait_for_leases(self.tenures.serves_from(bucket, &duty));
             replica.appoint(self.now, &mut self.sink, me, duty);
             self.carry_out();
             self.touch(bucket);

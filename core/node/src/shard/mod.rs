@@ -8,7 +8,9 @@
 //! | inputs and outputs | `door.rs`, `message.rs` |
 //! | duties: which copies are here, and what they are to do | `duties.rs` |
 //! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `tickets.rs` |
+//! | which shard something is for | `place.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
+//! | whose lease a new primary waits for | `tenures.rs` |
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
 
@@ -18,7 +20,9 @@ mod hopping;
 mod hops;
 mod lane;
 pub mod message;
+pub mod place;
 mod routing;
+mod tenures;
 mod tickets;
 
 use crate::config::Config;
@@ -34,7 +38,10 @@ use door::{Contact, ShardInput, ShardOutput};
 use hops::{Guest, Hops};
 use lane::{LaneKey, Lanes};
 use message::ShardMessage;
+use place::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tenures::Tenures;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 #[derive(Debug)]
@@ -47,6 +54,11 @@ pub struct Shard {
     roster: BTreeMap<NodeId, Contact>,
     /// The slot of the cluster log that the table is as of.
     version: Slot,
+    /// Nothing that was decided before then is missing from the table.
+    current: Time,
+    /// How long a primary may answer reads by itself after that.
+    lease: Duration,
+    tenures: Tenures,
     /// Slots of a bucket at first placement; 0 before it.
     width: u16,
     /// Of the buckets of this shard.
@@ -120,6 +132,9 @@ impl Shard {
             signature: None,
             roster: BTreeMap::new(),
             version: Slot::ZERO,
+            current: Time::ZERO,
+            lease: Duration::ZERO,
+            tenures: Tenures::default(),
             width: 0,
             table: BTreeMap::new(),
             replicas,
@@ -165,6 +180,16 @@ impl Shard {
         Gauge { held, held_at_most: held, limit, turned_away: self.turned_away }
     }
 
+    /// Bytes that copies take; zero where no limit is set, as nobody counts them then.
+    pub fn memory(&self) -> u64 {
+        self.bytes_total as u64
+    }
+
+    /// How long the last entry that was committed here since the last look had waited for it.
+    pub fn take_commit_time(&mut self) -> Option<Duration> {
+        self.sink.commit_time.take()
+    }
+
     fn me(&self) -> NodeId {
         self.signature.as_ref().map_or(NodeId::NOBODY, |signature| signature.node)
     }
@@ -175,8 +200,7 @@ impl Shard {
     }
 
     fn owns(&self, bucket: BucketId) -> bool {
-        let shards = self.config.shards.max(1);
-        usize::from(bucket.0.checked_div(self.width).unwrap_or(0)) % shards == self.index
+        Places::new(self.config.shards, self.width).of_slot(bucket.0) == self.index
     }
 
     pub fn handle(&mut self, now: Time, input: ShardInput) {
@@ -186,6 +210,11 @@ impl Shard {
             ShardInput::Message { from: _, envelope } => self.on_envelope(envelope),
             ShardInput::Request { id, request } => self.on_request(id, request),
             ShardInput::Persisted(seq) => self.on_persisted(seq),
+            ShardInput::Condense(bucket) => {
+                if let Some(replica) = self.replicas.get(&bucket) {
+                    replica.condense(&mut self.sink);
+                }
+            }
             ShardInput::Wake => {
                 self.wake = None;
                 self.on_wake();

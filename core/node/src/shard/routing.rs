@@ -69,7 +69,9 @@ impl Shard {
         let Ask::Stale { query, after } = &request.ask else { return None };
         let (bucket, _) = self.duty_of(request.slot)?;
         let replica = self.replicas.get(&bucket).filter(|replica| replica.is_following())?;
-        let fresh = replica.heard() + self.config.timing.max_stale >= self.now;
+        // A primary that was deposed without knowing still tells its backup what it has: then the table is old.
+        let current = if planted(Bug::StaleBehindDeposed) { self.now } else { self.current };
+        let fresh = replica.fresh().min(current) + self.config.timing.max_stale >= self.now;
         let reached = after.is_none_or(|after| replica.copy().applied.offset >= after.mark.offset);
         (fresh && reached).then(|| {
             let (mark, payload) = replica.look(query);
@@ -135,7 +137,7 @@ impl Shard {
                 }
                 replica.write(now, sink, ticket, slot, *usage, command.clone())
             }
-            Ask::Read { query } => replica.read(sink, ticket, query.clone()),
+            Ask::Read { query } => replica.read(now, sink, ticket, query.clone()),
             Ask::Stale { query, after } => {
                 // The primary may have been replaced without knowing: it asks its members, as for any other read.
                 let applied = replica.copy().applied.offset;
@@ -143,7 +145,7 @@ impl Shard {
                     self.parked.entry(bucket).or_default().push(ticket);
                     return self.lanes.depart(ticket, Route::Here, Where::Local);
                 }
-                replica.read(sink, ticket, query.clone())
+                replica.read(now, sink, ticket, query.clone())
             }
         };
         if taken {
@@ -168,7 +170,7 @@ impl Shard {
             };
             if replica.copy().applied.offset < offset && !planted(Bug::WaitingReadEarly) {
                 still.push(ticket);
-            } else if replica.read(&mut self.sink, ticket, query) {
+            } else if replica.read(self.now, &mut self.sink, ticket, query) {
                 self.dirty.push(bucket);
             } else {
                 self.back(ticket, false);

@@ -108,12 +108,17 @@ mod tests {
     use super::*;
     use crate::shard::door::{Ask, Request, RequestId};
     use crate::shard::lane::{Caller, LaneKey, Where};
-    use atoll_types::{HashSlot, NodeId, Payload, Time};
+    use atoll_types::{HashSlot, NodeId, Payload, Principal, Time};
 
     fn waiting(deadline: u64) -> Waiting {
         Waiting {
             caller: Caller::Here(RequestId(deadline)),
-            request: Request { connection: 1, slot: HashSlot(1), ask: Ask::Read { query: Payload::default() } },
+            request: Request {
+                connection: 1,
+                slot: HashSlot(1),
+                principal: Principal::ANONYMOUS,
+                ask: Ask::Read { query: Payload::default() },
+            },
             lane: LaneKey::new(0, NodeId::NOBODY, 0, 1),
             hops: 0,
             place: Where::Queued,

@@ -66,7 +66,7 @@ fn a_founder_tells_its_name_then_the_others_then_the_whole_table_and_then_what_c
     assert!(tables[1..].iter().all(|table| !table.complete), "told once");
     let (bucket, duty) = first.duties[1].clone();
     let before = alone.told.len();
-    alone.give(Input::Reports(vec![Report::Damaged { bucket }]));
+    alone.give(Input::Reports(vec![Report::Damaged { bucket, epoch: duty.appointment.epoch }]));
     alone.run(20);
     let changed: Vec<_> = alone.told[before..].iter().filter_map(table).collect();
     assert!(changed.iter().any(|table| {
@@ -110,6 +110,10 @@ fn a_checkpoint_that_cannot_be_read_takes_the_copies_along() {
 fn table(directive: &Directive) -> Option<&Table> {
     match directive {
         Directive::Table(table) => Some(table),
-        Directive::Named { .. } | Directive::Generation(_) | Directive::Departed | Directive::Roster(_) => None,
+        Directive::Named { .. }
+        | Directive::Generation(_)
+        | Directive::Departed
+        | Directive::Roster(_)
+        | Directive::Current { .. } => None,
     }
 }

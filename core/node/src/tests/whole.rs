@@ -4,7 +4,9 @@ use super::town::Town;
 use crate::shard::door::{Ask, Request, RequestId};
 use crate::{Event, Input, Order, Output, Rejection};
 use atoll_cluster::Standing;
-use atoll_types::{BucketId, Epoch, HashSlot, Mark, NodeId, Offset, Operation, Payload, Position, Record, Why};
+use atoll_types::{
+    BucketId, Epoch, HashSlot, Mark, NodeId, Offset, Operation, Payload, Position, Principal, Record, Why,
+};
 
 fn is_placed(town: &Town) -> bool {
     let placed = |house: usize| town.node(house).view().distributor.is_some_and(|table| table.buckets().len() == 4);
@@ -16,7 +18,12 @@ fn answered(town: &Town, house: usize) -> usize {
 }
 
 fn request(slot: u16) -> Request {
-    Request { connection: 1, slot: HashSlot(slot), ask: Ask::Read { query: Payload::default() } }
+    Request {
+        connection: 1,
+        slot: HashSlot(slot),
+        principal: Principal::ANONYMOUS,
+        ask: Ask::Read { query: Payload::default() },
+    }
 }
 
 #[test]
@@ -36,7 +43,7 @@ fn three_founders_place_the_buckets_and_settle_them() {
 
 /// A write to slot 0, or a read there that waits for this offset.
 fn in_slot_0(ask: Ask) -> Request {
-    Request { connection: 1, slot: HashSlot(0), ask }
+    Request { connection: 1, slot: HashSlot(0), principal: Principal::ANONYMOUS, ask }
 }
 
 #[test]

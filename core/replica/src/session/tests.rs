@@ -438,3 +438,44 @@ fn every_part_of_the_table_has_its_say_in_the_digest() {
     let digests: BTreeSet<u64> = tables.iter().map(Sessions::digest).collect();
     assert_eq!(digests.len(), tables.len());
 }
+
+#[test]
+fn a_table_taken_in_by_another_still_makes_writes_count_once() {
+    let (mut one, mut other) = (small(), small());
+    // The client has written to two buckets that become one; of its second write the first bucket knows nothing.
+    write(&mut one, 20, &usage(full(15), 1, 1), 1, b"one");
+    write(&mut other, 30, &usage(full(15), 2, 1), 7, b"two");
+    write(&mut other, 31, &usage(full(15), 3, 2), 8, b"three");
+    write(&mut other, 31, &usage(wrapping(16, 8), 200, 200), 9, b"device");
+    let mut all = Sessions::new(Duration::from_micros(IDLE_SHORT));
+    for piece in one.pieces(1).into_iter().chain(other.pieces(1)) {
+        all.absorb(piece.clone(), |_| true);
+        all.absorb(piece, |_| true);
+        all.check();
+    }
+    assert_eq!(write(&mut all, 40, &usage(full(15), 1, 1), 50, b""), Verdict::Refused(Refusal::BelowFloor));
+    let second = Verdict::Duplicate { mark: mark(7), answer: b"two"[..].into() };
+    assert_eq!(write(&mut all, 40, &usage(full(15), 2, 2), 50, b""), second);
+    assert_eq!(write(&mut all, 40, &usage(full(15), 4, 2), 50, b"four"), Verdict::New);
+    let device = Verdict::Duplicate { mark: mark(9), answer: b"device"[..].into() };
+    assert_eq!(write(&mut all, 40, &usage(wrapping(16, 8), 200, 200), 51, b""), device);
+    all.check();
+}
+
+#[test]
+fn what_another_table_forgot_stays_forgotten() {
+    let mut table = small();
+    for opened in 1..=9 {
+        write(&mut table, 50, &usage(full(opened), 1, 1), opened, b"x");
+    }
+    assert!(table.horizon() > Time::ZERO && table.len() == 5);
+    let mut all = Sessions::new(Duration::from_micros(IDLE_SHORT));
+    table.pieces(1 << 20).into_iter().for_each(|piece| all.absorb(piece, |_| true));
+    assert_eq!(write(&mut all, 51, &usage(full(1), 1, 1), 60, b"again"), Verdict::Refused(Refusal::Expired));
+    let mut few = small();
+    let mut many = Sessions::new(Duration::from_micros(IDLE_SHORT));
+    (60..80).for_each(|opened| drop(write(&mut many, 90, &usage(full(opened), 1, 1), opened, &[7; 90])));
+    many.pieces(1 << 20).into_iter().for_each(|piece| few.absorb(piece, |_| false));
+    few.check();
+    assert_eq!(few.horizon(), Time(90), "what did not fit is not taken for new");
+}

@@ -11,7 +11,7 @@
 //! Not here: which sessions there are, and which of them are forgotten (`session.rs`).
 
 use super::{Refusal, Verdict};
-use atoll_types::{Bug, Counter, Mark, Payload, SessionId, SessionUse, Time, planted};
+use atoll_types::{Bug, Counter, Generation, Mark, Payload, SessionId, SessionUse, Time, planted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -97,6 +97,23 @@ impl Session {
         }
     }
 
+    /// Knows what the other knew as well.
+    pub(super) fn merge(&mut self, other: Session) {
+        self.used = self.used.max(other.used);
+        self.highest = self.highest.max(other.highest);
+        for (series, answer) in other.kept {
+            self.remember(series, answer);
+        }
+        for (series, mark) in other.gone {
+            if !self.kept.contains_key(&series) && !self.gone.contains_key(&series) {
+                self.bytes += SERIES_COST;
+                self.sum = self.sum.wrapping_add(mark_digest(series, mark));
+                self.gone.insert(series, mark);
+            }
+        }
+        self.raise_floor(self.floor.max(other.floor));
+    }
+
     /// Lets go of the oldest answers until the rest fits, but not of the fact that they were given.
     pub(super) fn shrink(&mut self, most: usize) {
         while self.bytes > most
@@ -141,7 +158,8 @@ impl Answer {
 
 fn mark_digest(series: u64, mark: Mark) -> u64 {
     let Mark { epoch, offset } = mark;
-    hash(2, &[series, epoch.generation.number.into(), epoch.generation.by.0.into(), epoch.slot.0, offset.0])
+    let Generation { number, by } = epoch.generation;
+    hash(2, &[series, number.into(), by.0.into(), epoch.revival.into(), epoch.slot.0, offset.0])
 }
 
 pub(super) fn hash(seed: u64, words: &[u64]) -> u64 {

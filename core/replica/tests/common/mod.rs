@@ -160,8 +160,9 @@ impl Trio {
     }
 
     pub(crate) fn read(&mut self, node: u32, ticket: u64) -> bool {
+        let now = self.now;
         let side = self.sides.get_mut(&NodeId(node)).expect("the node is there");
-        let taken = side.replica.read(&mut side.sink, Ticket(ticket), Payload::default());
+        let taken = side.replica.read(now, &mut side.sink, Ticket(ticket), Payload::default());
         self.flush(NodeId(node));
         taken
     }

@@ -2,8 +2,8 @@
 
 use crate::samples;
 use atoll_node::Node;
-use atoll_types::{JournalSeq, Time};
-use atoll_wire::{Recorder, Replay, message, record};
+use atoll_types::Time;
+use atoll_wire::{Recorder, Replay, message};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -15,7 +15,7 @@ enum Spoil {
     Insert(Index, u8),
     Remove(Index),
     Cut(Index),
-    /// Copies a stretch to another place, as a misdirected write does.
+    /// Copies a stretch to another place.
     Copy(Index, Index, u8),
 }
 
@@ -52,14 +52,6 @@ fn spoil(bytes: &mut Vec<u8>, spoils: &[Spoil]) {
     }
 }
 
-fn journal() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (seq, sample) in (1..).map(JournalSeq).zip(samples::records()) {
-        record::encode(seq, &sample, &mut bytes);
-    }
-    bytes
-}
-
 /// A recording to be read, not to be replayed.
 fn recording() -> Vec<u8> {
     let (mut recorder, mut bytes) = Recorder::new(&samples::config(), 1, &samples::records(), Time(1));
@@ -69,22 +61,6 @@ fn recording() -> Vec<u8> {
         bytes.extend(recorder.step(Time(2), &input, &[], &node));
     }
     bytes
-}
-
-/// What a scan says must hold whatever was scanned.
-fn check_scan(bytes: &[u8]) {
-    let scan = record::scan(bytes);
-    assert!(scan.end <= bytes.len());
-    let again = record::scan(&bytes[..scan.end]);
-    assert_eq!((again.records, again.end, again.tail), (scan.records, scan.end, record::Tail::Clean));
-    match scan.tail {
-        record::Tail::Clean => assert_eq!(scan.end, bytes.len()),
-        record::Tail::Torn => assert!(scan.end < bytes.len()),
-        record::Tail::Damaged { at, next, .. } => {
-            assert_eq!(at, scan.end);
-            assert!(next.is_none_or(|next| next > at && next < bytes.len()));
-        }
-    }
 }
 
 proptest! {
@@ -113,27 +89,6 @@ proptest! {
             message::encode(&envelope, &mut again);
             prop_assert_eq!(message::decode(&again), Ok(envelope));
         }
-    }
-
-    #[test]
-    fn arbitrary_bytes_as_a_journal(bytes in vec(any::<u8>(), 0..2000)) {
-        check_scan(&bytes);
-    }
-
-    #[test]
-    fn arbitrary_bytes_after_a_journal(bytes in vec(prop_oneof![Just(0), any::<u8>()], 1..2000)) {
-        let mut journal = journal();
-        let end = journal.len();
-        journal.extend(bytes);
-        check_scan(&journal);
-        prop_assert_eq!(record::scan(&journal).end, end);
-    }
-
-    #[test]
-    fn spoilt_journals(how in spoils()) {
-        let mut bytes = journal();
-        spoil(&mut bytes, &how);
-        check_scan(&bytes);
     }
 
     #[test]

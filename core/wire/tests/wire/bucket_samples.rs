@@ -6,11 +6,11 @@ use atoll_replica::Run;
 use atoll_replica::message as replica;
 use atoll_types::{
     BucketBody, BucketEntry, BucketId, BucketRecord, BucketSnapshot, Counter, Epoch, Generation, HashSlot, Mark,
-    NodeId, Offset, Payload, Position, Series, SessionId, SessionUse, Slot, SlotRange, Time,
+    NodeId, Offset, Payload, Position, Principal, Series, SessionId, SessionUse, Slot, SlotRange, Time,
 };
 use std::sync::Arc;
 
-const EPOCH: Epoch = Epoch { generation: Generation { number: 1, by: NodeId(3) }, slot: Slot(300) };
+const EPOCH: Epoch = Epoch { generation: Generation { number: 1, by: NodeId(3) }, revival: 1, slot: Slot(300) };
 const MARK: Mark = Mark { epoch: EPOCH, offset: Offset(70_000) };
 const BUCKET: BucketId = BucketId(8192);
 const RANGE: SlotRange = SlotRange { first: HashSlot(8192), last: HashSlot(16_383) };
@@ -54,8 +54,9 @@ fn bodies() -> Vec<replica::Body> {
             serving: true,
             confirm: true,
             digest: Some((Offset(5), u64::MAX)),
+            echo: Time(77),
         }),
-        Body::Ack(Ack { held: Offset(9), round: 8, gap: true, full: true }),
+        Body::Ack(Ack { held: Offset(9), round: 8, gap: true, full: true, sent: Time(78) }),
         Body::Piece(Piece { mark: MARK, length: 5000, checksum: 77, at: 4096, bytes: vec![1; 904].into() }),
         Body::Got(Got { mark: MARK, checksum: 77, have: Some(5000) }),
         Body::Refused(Refused { current: EPOCH }),
@@ -70,7 +71,11 @@ pub(crate) fn requests() -> Vec<Request> {
         Ask::Read { query: payload.clone() },
         Ask::Stale { query: payload, after },
     ];
-    asks.into_iter().map(|ask| Request { connection: 1 << 40, slot: HashSlot(9000), ask }).collect()
+    let named = |ask: &Ask| if matches!(ask, Ask::Read { .. }) { &[7; 255][..] } else { &[] };
+    let principal = |ask: &Ask| Principal::try_from(named(ask)).expect("it is short enough");
+    asks.into_iter()
+        .map(|ask| Request { connection: 1 << 40, slot: HashSlot(9000), principal: principal(&ask), ask })
+        .collect()
 }
 
 fn answers() -> Vec<Answer> {
@@ -109,7 +114,18 @@ pub(crate) fn records() -> Vec<BucketRecord> {
         BucketRecord::Seen { bucket, epoch: EPOCH },
         BucketRecord::Appended { bucket, first: Offset(1), entries: entries() },
         BucketRecord::Cut { bucket, to: Offset(2) },
-        BucketRecord::Copied { bucket, range: RANGE, width, snapshot },
+        BucketRecord::Copied { bucket, range: RANGE, width, snapshot: snapshot.clone() },
+        BucketRecord::Image {
+            bucket,
+            range: RANGE,
+            width,
+            seen: EPOCH,
+            blank: false,
+            split_at: Some(MARK),
+            snapshot,
+            tail: entries(),
+        },
+        BucketRecord::Unreadable { bucket },
         BucketRecord::Divided { bucket, at: MARK, lower, upper },
         BucketRecord::Purged { bucket },
     ]

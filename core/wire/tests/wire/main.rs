@@ -4,5 +4,4 @@ mod arbitrary;
 mod bucket_samples;
 mod messages;
 mod recordings;
-mod records;
 mod samples;

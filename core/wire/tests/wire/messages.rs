@@ -1,10 +1,16 @@
 //! Messages: the version byte, the limits, and lengths that lie.
 
 use crate::samples;
+use atoll_node::shard::door::{Answer, Reason};
+use atoll_node::shard::message::{Hopped, ShardMessage};
 use atoll_node::{Envelope, Message};
 use atoll_paxos::message::Promise;
-use atoll_types::{Ballot, Held, Slot};
-use atoll_wire::message::{DecodeError, FRAME_MAX, VERSION, decode, encode};
+use atoll_replica::message::{Body, Write};
+use atoll_types::{
+    Ballot, BucketBody, BucketEntry, BucketId, Epoch, Held, Mark, Offset, Position, Slot, SlotRange, Time,
+};
+use atoll_wire::message::{DecodeError, FRAME_MAX, LOOSE_MAX, VERSION, decode, decode_and_weigh, encode};
+use std::sync::Arc;
 
 fn encoded(envelope: &Envelope) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -118,4 +124,96 @@ fn promise(held: Vec<Held>) -> Message {
         first: Slot(1),
         held,
     }))
+}
+
+fn hopped(answers: Vec<(u32, Answer)>) -> Envelope {
+    let message = Message::Shard(ShardMessage::Hopped(Hopped { number: 1, root: SlotRange::ALL, answers }));
+    Envelope { message, ..samples::envelopes().remove(0) }
+}
+
+/// Each answer is six bytes, and takes many times as much memory.
+fn tiny(count: usize) -> Envelope {
+    hopped(vec![(1, Answer::NotApplied(Reason::Busy)); count])
+}
+
+#[test]
+fn what_a_frame_of_small_parts_costs_is_bounded() {
+    let mut bytes = Vec::new();
+    assert!(!encode(&tiny(FRAME_MAX / 6 - 100), &mut bytes), "whoever sends it knows");
+    assert!(bytes.len() <= FRAME_MAX);
+    assert_eq!(decode(&bytes), Err(DecodeError::TooLoose));
+    let fits = tiny(LOOSE_MAX / 6 - 100);
+    bytes.clear();
+    assert!(encode(&fits, &mut bytes));
+    let (envelope, weight) = decode_and_weigh(&bytes).expect("within the limits");
+    let Message::Shard(ShardMessage::Hopped(hopped)) = &envelope.message else { panic!("another message") };
+    let held = hopped.answers.len() * size_of::<(u32, Answer)>();
+    assert!(held <= weight && weight <= 64 * LOOSE_MAX, "{held} of {weight}");
+    assert_eq!(envelope, fits);
+}
+
+#[test]
+fn a_long_payload_is_no_small_part() {
+    let done =
+        Answer::Done { payload: vec![7; FRAME_MAX - 1000].into(), position: Position::default(), duplicate: false };
+    let envelope = hopped(vec![(0, done)]);
+    let mut bytes = Vec::new();
+    assert!(encode(&envelope, &mut bytes));
+    let (again, weight) = decode_and_weigh(&bytes).expect("within the limits");
+    assert!(again == envelope && weight < bytes.len() + 10_000, "{weight}");
+}
+
+/// Of no payload at all: the smallest entries there are.
+#[test]
+fn a_frame_of_many_empty_entries_is_given_up() {
+    let entry = Arc::new(BucketEntry { epoch: Epoch::ZERO, time: Time(1), body: BucketBody::Tick });
+    let write = |count: usize| {
+        let write = Write {
+            round: 1,
+            opening: false,
+            previous: Mark::default(),
+            entries: vec![entry.clone(); count],
+            committed: Offset(0),
+            serving: true,
+            confirm: false,
+            digest: None,
+            echo: Time(0),
+        };
+        let message = atoll_replica::Message { bucket: BucketId(0), epoch: Epoch::ZERO, body: Body::Write(write) };
+        let message = Message::Shard(ShardMessage::Replicas(vec![message]));
+        Envelope { message, ..samples::envelopes().remove(0) }
+    };
+    let mut bytes = Vec::new();
+    assert!(!encode(&write(LOOSE_MAX / 9 + 1), &mut bytes));
+    assert_eq!(decode(&bytes), Err(DecodeError::TooLoose));
+    bytes.clear();
+    let fits = write(LOOSE_MAX / 9 - 100);
+    assert!(encode(&fits, &mut bytes));
+    let (again, weight) = decode_and_weigh(&bytes).expect("within the limits");
+    let held = (LOOSE_MAX / 9) * (size_of::<BucketEntry>() + 32);
+    assert!(again == fits && held <= weight, "{held} of {weight}");
+}
+
+#[test]
+fn what_has_a_way_of_its_own_is_refused_as_postcard() {
+    for envelope in samples::envelopes() {
+        let mut bytes = vec![VERSION, 0];
+        atoll_wire::codec::append(&envelope, &mut bytes);
+        let by_hand = matches!(envelope.message, Message::Shard(_));
+        assert_eq!(decode(&bytes).is_err(), by_hand);
+        assert_eq!(encoded(&envelope) == bytes, !by_hand);
+    }
+}
+
+/// Whoever sends counts at least what the receiver counts.
+#[test]
+fn what_may_be_sent_may_be_received() {
+    let payload = vec![7; 20].into();
+    let done = Answer::Done { payload, position: Position::default(), duplicate: true };
+    for count in (LOOSE_MAX / 12..LOOSE_MAX / 4).step_by(9973) {
+        let mut bytes = Vec::new();
+        if encode(&hopped(vec![(u32::MAX, done.clone()); count]), &mut bytes) {
+            assert!(decode(&bytes).is_ok());
+        }
+    }
 }

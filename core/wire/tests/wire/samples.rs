@@ -2,6 +2,8 @@
 
 use crate::bucket_samples;
 use atoll_cluster::message as cluster;
+use atoll_cluster::skew::Ahead;
+use atoll_cluster::{Pulse, Vitals, Work};
 use atoll_node::shard::door::RequestId;
 use atoll_node::{Config, Envelope, Input, Limits, Message, Order, Timing};
 use atoll_paxos::message as paxos;
@@ -43,7 +45,7 @@ pub(crate) fn government(cause: Cause) -> Government {
 }
 
 fn epoch() -> Epoch {
-    Epoch { generation: GENERATION, slot: Slot(8) }
+    Epoch { generation: GENERATION, revival: 2, slot: Slot(8) }
 }
 
 fn reports() -> Vec<Report> {
@@ -53,14 +55,14 @@ fn reports() -> Vec<Report> {
         Report::Settled { bucket, epoch },
         Report::Divided { bucket, epoch },
         Report::Complain { bucket, epoch, about: node },
-        Report::Damaged { bucket },
+        Report::Damaged { bucket, epoch },
     ]
 }
 
 fn steps() -> Vec<Step> {
     let (bucket, epoch) = (BucketId(256), epoch());
     vec![
-        Step::Place { buckets: 64, copies: 3, min_copies: 2 },
+        Step::Place { buckets: 64, copies: 3, min_copies: 2, lease: Duration::from_millis(700) },
         Step::Expand { bucket, epoch, add: vec![NodeId(3)] },
         Step::Unite { bucket, epoch },
         Step::Abandon { bucket, epoch, drop: vec![NodeId(3)] },
@@ -89,6 +91,7 @@ pub(crate) fn entries() -> Vec<Arc<Entry>> {
         Edict::Absent { node: NodeId(1), incarnation: INCARNATION, why: Why::Silent },
         Edict::Present { node: NodeId(1), incarnation: INCARNATION },
         Edict::Restarted { node: NodeId(1), incarnation: INCARNATION, address: "a:1".into(), level: Level(2) },
+        Edict::Skewed { node: NodeId(1), incarnation: INCARNATION, skewed: true },
         Edict::Level(Level(3)),
     ];
     let requests = [
@@ -100,6 +103,7 @@ pub(crate) fn entries() -> Vec<Arc<Entry>> {
         Request::Reports(reports()),
         Request::Operate(Operation::Revive { bucket: BucketId(4), from: Some(NodeId(2)) }),
         Request::Pause,
+        Request::Reached(atoll_types::Endpoints { http: "a:2".into(), resp: "a:3".into() }),
     ];
     let bodies = std::iter::once(Body::Noop)
         .chain(causes.map(|cause| Body::Government(government(cause))))
@@ -149,7 +153,17 @@ fn paxos_messages() -> Vec<paxos::Message> {
 fn cluster_messages() -> Vec<cluster::Message> {
     use cluster::*;
     let returned = Some(("b:2".into(), Level(2)));
-    let sighting = Sighting { node: NodeId(2), incarnation: INCARNATION, position: Slot(4), returned };
+    let ahead = Some(Ahead { of: NodeId(1), least: -3, most: i64::MAX });
+    let vitals = Vitals {
+        clock: Time(8),
+        ahead,
+        memory: 5,
+        memory_limit: 1 << 40,
+        shard: Duration::from_millis(1500),
+        disk: Duration::ZERO,
+    };
+    let seen = Some(vitals.clone());
+    let sighting = Sighting { node: NodeId(2), incarnation: INCARNATION, position: Slot(4), returned, vitals: seen };
     let refusals = [
         Refusal::OtherCluster { cluster: CLUSTER },
         Refusal::OldGeneration { generation: GENERATION },
@@ -161,7 +175,7 @@ fn cluster_messages() -> Vec<cluster::Message> {
         Refusal::Busy,
     ];
     let mut messages = vec![
-        Message::Ask(Ask { newcomer: newcomer(), founders: vec!["n1".into(), "n2".into()] }),
+        Message::Ask(Ask { newcomer: newcomer(), founders: vec!["n1".into(), "n2".into()], forgot: true }),
         Message::Standing(Standing { name: "n1".into(), cluster: ClusterId::NONE, founders: vec![] }),
         Message::Welcome(Welcome {
             cluster: CLUSTER,
@@ -182,13 +196,22 @@ fn cluster_messages() -> Vec<cluster::Message> {
         Message::NoSnapshot(NoSnapshot { slot: Slot(20) }),
         Message::Offer(Offer { slot: Slot(20) }),
         Message::Report(Report {
+            sent: Time(9),
             position: Slot(4),
             sightings: vec![sighting; 3],
             dead: vec![(NodeId(6), INCARNATION)],
             level: Level(2),
+            vitals: vitals.clone(),
+        }),
+        Message::Confirmed(Confirmed {
+            sent: Time(9),
+            age: Duration::from_millis(120),
+            position: Slot(4),
+            at: Time(7),
+            ahead,
         }),
         Message::Ping(Ping),
-        Message::Pong(Pong { position: Slot(4) }),
+        Message::Pong(Pong { position: Slot(4), vitals }),
         Message::Submit(Submit { submission: submission(Request::Acclimated) }),
         Message::Departed(Departed { node: NodeId(5), incarnation: INCARNATION, at: Slot(19) }),
     ];
@@ -229,6 +252,7 @@ pub(crate) fn records() -> Vec<Record> {
             tail: held(),
         }),
         Record::Fenced(GENERATION),
+        Record::Unreadable,
         Record::Blank { departed: true },
     ]
     .into_iter()
@@ -240,6 +264,10 @@ pub(crate) fn inputs() -> Vec<Input> {
     let mut inputs = vec![
         Input::Wake,
         Input::Persisted(JournalSeq(3)),
+        Input::Pulse(Pulse { memory: 9, shards: vec![Work { done: 3, waiting: true }; 2], disk: Work::default() }),
+        Input::Hang { shard: 1, hangs: true },
+        Input::Condense(None),
+        Input::Condense(Some(BucketId(8192))),
         Input::ConnectionRefused { address: "a:2".into() },
         Input::Submit { ticket: 1, payload: vec![1; 9].into() },
         Input::Broadcast { ticket: 2, payload: vec![2; 9].into() },

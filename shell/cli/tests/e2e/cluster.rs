@@ -1,9 +1,13 @@
 //! Nodes as processes of their own.
 
 use crate::http;
-use std::net::{SocketAddr, TcpListener};
+use crate::ports::free_address;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -24,19 +28,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     founders: usize,
     more: Vec<String>,
-}
-
-/// Below the ports that the system gives to outgoing connections: one of those may be taken again before a node
-/// listens on it.
-pub(crate) fn free_address() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 10_000 + (std::process::id() as u16).wrapping_mul(97).wrapping_add(step) % 22_000;
-        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
-            return listener.local_addr().unwrap();
-        }
-    }
+    /// Where each node has a folder, if they keep their data.
+    data: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -48,10 +41,31 @@ impl Cluster {
         cluster
     }
 
+    /// The same, with disks. A short log, so that it is cut while a test runs.
+    pub(crate) fn start_durable(founders: usize) -> Cluster {
+        let mut cluster = Cluster::prepare(founders, &["--log-bytes", "1048576"]);
+        cluster.data = Some(Cluster::scratch());
+        cluster.start_all();
+        cluster.wait_until_healthy();
+        cluster
+    }
+
+    /// A place of this test's own.
+    pub(crate) fn scratch() -> PathBuf {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("atoll-e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        std::env::temp_dir().join(name)
+    }
+
+    /// Where a node keeps its data.
+    pub(crate) fn directory(&self, node: usize) -> PathBuf {
+        self.data.as_ref().expect("it has a disk").join(&self.nodes[node].name)
+    }
+
     /// Places for them, and nothing running yet.
     pub(crate) fn prepare(founders: usize, more: &[&str]) -> Cluster {
         let more = more.iter().map(|&flag| flag.to_owned()).collect();
-        let mut cluster = Cluster { nodes: Vec::new(), founders, more };
+        let mut cluster = Cluster { nodes: Vec::new(), founders, more, data: None };
         (0..founders).for_each(|_| cluster.add_place());
         cluster
     }
@@ -76,9 +90,18 @@ impl Cluster {
     }
 
     pub(crate) fn start_node(&mut self, node: usize) {
+        let mut command = self.command(node);
+        command.stdout(Stdio::null()).stderr(Stdio::inherit());
+        self.nodes[node].process = Some(command.spawn().unwrap());
+    }
+
+    /// What starts a node.
+    pub(crate) fn command(&self, node: usize) -> Command {
         let join: Vec<String> = self.nodes.iter().map(|node| node.advertised.to_string()).collect();
         let founders: Vec<&str> = self.nodes[..self.founders].iter().map(|node| node.name.as_str()).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+        // A file that may grow no further is an error to be told, not the end of the process.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_atoll")]);
         let place = &self.nodes[node];
         command.args(["serve", "--name", &place.name]);
         command.args(["--peer", &place.peer.to_string(), "--advertise-peer", &place.advertised.to_string()]);
@@ -87,9 +110,18 @@ impl Cluster {
         if node < self.founders {
             command.args(["--bootstrap", &founders.join(",")]);
         }
+        if let Some(data) = &self.data {
+            command.arg("--data-dir").arg(data.join(&place.name));
+        }
         command.args(&self.more);
-        command.env("ATOLL_LOG", "error").stdout(Stdio::null()).stderr(Stdio::inherit());
-        self.nodes[node].process = Some(command.spawn().unwrap());
+        command.env("ATOLL_LOG", "error");
+        command
+    }
+
+    /// A number of `/metrics`, as this node shows it.
+    pub(crate) fn metric(&self, node: usize, name: &str) -> Option<f64> {
+        let text = http::get(self.nodes[node].http, "/metrics").ok()?.text();
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     fn signal(&self, node: usize, signal: &str) {
@@ -107,8 +139,42 @@ impl Cluster {
     /// SIGTERM, and waits for the end.
     pub(crate) fn stop(&mut self, node: usize) {
         self.signal(node, "-TERM");
+        self.wait_for_the_end(node);
+    }
+
+    /// No file of this node grows beyond so many bytes from now on.
+    pub(crate) fn limit_files(&self, node: usize, bytes: u64) {
+        let id = self.nodes[node].process.as_ref().expect("it runs").id().to_string();
+        let limited = Command::new("prlimit").args(["--pid", &id, &format!("--fsize={bytes}:{bytes}")]).status();
+        assert!(limited.unwrap().success());
+    }
+
+    /// Overwrites a few bytes near the beginning of what the node has kept.
+    pub(crate) fn spoil_log(&self, node: usize) {
+        let directory = self.directory(node);
+        let names = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
+        let first = names.filter(|name| name.to_string_lossy().starts_with("log-")).min().unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(directory.join(first)).unwrap();
+        file.write_all_at(&[0xff; 64], 100).unwrap();
+    }
+
+    /// Waits until the node stops by itself; says whether it is content with that.
+    pub(crate) fn wait_for_the_end(&mut self, node: usize) -> bool {
         let mut process = self.nodes[node].process.take().expect("it runs");
-        wait("stopped", || process.try_wait().unwrap().is_some());
+        let mut ended = None;
+        wait("ended", || {
+            ended = process.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap().success()
+    }
+
+    /// Of each node that is present, by name.
+    pub(crate) fn ids(&self) -> BTreeMap<String, u64> {
+        let status = self.status(self.running()[0]).unwrap_or_default();
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        let id = |node: &serde_json::Value| Some((node["name"].as_str()?.to_owned(), node["id"].as_u64()?));
+        nodes.iter().filter(|node| node["state"] == "present").filter_map(id).collect()
     }
 
     pub(crate) fn freeze(&self, node: usize) {
@@ -184,6 +250,9 @@ impl Drop for Cluster {
                 let _ = process.kill();
                 let _ = process.wait();
             }
+        }
+        if let Some(data) = &self.data {
+            let _ = std::fs::remove_dir_all(data);
         }
     }
 }

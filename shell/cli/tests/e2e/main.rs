@@ -5,17 +5,23 @@
 //! |---|---|
 //! | `cluster.rs` | nodes as processes: started, killed, frozen, stopped |
 //! | `http.rs` | the few lines of HTTP that the tests speak |
+//! | `ports.rs`, of the server's tests | where nobody listens |
 //! | `load.rs` | writers and readers, and what must hold of what they saw |
 //! | `proxy.rs` | links between nodes that can be cut, one way or both |
-//! | `failures.rs`, `changes.rs`, `links.rs` | the tests |
+//! | `failures.rs`, `changes.rs`, `links.rs`, `durable.rs`, `disks.rs`, `backup.rs` | the tests |
 
 // The functions around the tests are tests as well; clippy knows only those that are marked.
 #![allow(clippy::unwrap_used)]
 
+mod backup;
 mod changes;
 mod cluster;
+mod disks;
+mod durable;
 mod failures;
 mod http;
 mod links;
 mod load;
+#[path = "../../../server/tests/common/ports.rs"]
+mod ports;
 mod proxy;

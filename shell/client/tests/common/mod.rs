@@ -2,23 +2,20 @@
 
 #![allow(dead_code)] // Each test file uses some of it.
 
+#[path = "../../../server/tests/common/ports.rs"]
+pub(crate) mod ports;
+
 use atoll_server::{Server, Settings};
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-
-pub(crate) fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").to_string()
-}
 
 pub(crate) fn start(nodes: usize) -> Vec<Server> {
     start_with(nodes, |settings| settings)
 }
 
 pub(crate) fn start_with(nodes: usize, change: impl Fn(Settings) -> Settings) -> Vec<Server> {
-    let peers: Vec<String> = (0..nodes).map(|_| free_address()).collect();
+    let peers: Vec<String> = (0..nodes).map(|_| ports::free_address().to_string()).collect();
     let names: Vec<String> = (1..=nodes).map(|node| format!("n{node}")).collect();
     let settings = |node: usize| Settings {
         name: names[node].clone(),

@@ -6,7 +6,7 @@ use atoll_node::shard::message::ShardMessage;
 use atoll_types::{BucketRecord, SlotRange};
 
 pub(super) fn request(id: RequestId, request: &Request) -> String {
-    let Request { connection, slot, ask } = request;
+    let Request { connection, slot, principal: _, ask } = request;
     let ask = match ask {
         Ask::Write { usage: Some(usage), command } => {
             let (session, series) = (usage.session, usage.series.0);
@@ -61,6 +61,11 @@ pub(super) fn record(record: &BucketRecord) -> String {
             format!("{bucket} is divided at {at} into slots {} and {}", range(*lower), range(*upper))
         }
         BucketRecord::Purged { .. } => format!("{bucket} is gone"),
+        BucketRecord::Image { seen, snapshot, tail, .. } => {
+            let (mark, bytes, held) = (snapshot.mark, snapshot.bytes.len(), tail.len());
+            format!("{bucket} is whole at {mark}, {bytes} bytes, {held} entries held above it, epoch {seen} seen")
+        }
+        BucketRecord::Unreadable { .. } => format!("{bucket} has a record that cannot be read"),
     }
 }
 

@@ -57,6 +57,8 @@ fn edict(edict: &Edict) -> String {
         Edict::Restarted { node, incarnation, address, level } => {
             format!("{node} restarted at {address}: life {}, feature level {}", incarnation.life, level.0)
         }
+        Edict::Skewed { node, skewed: true, .. } => format!("the clock of {node} is off"),
+        Edict::Skewed { node, skewed: false, .. } => format!("the clock of {node} is right again"),
         Edict::Level(level) => format!("feature level {}", level.0),
     }
 }
@@ -71,6 +73,7 @@ fn why(why: Why) -> &'static str {
         Why::AbsentTooLong => "absent for too long",
         Why::LevelTooLow => "its version is too old",
         Why::Stopped => "it stopped in good order",
+        Why::Stalled => "its disk or a shard does not move",
     }
 }
 
@@ -89,5 +92,6 @@ fn request(request: &Request) -> String {
         Request::Reports(reports) => format!("reports {reports:?}"),
         Request::Operate(operation) => format!("{operation:?}"),
         Request::Pause => "stops for a while".to_owned(),
+        Request::Reached(endpoints) => format!("is reached at {} (HTTP) and {} (RESP)", endpoints.http, endpoints.resp),
     }
 }

@@ -86,6 +86,9 @@ fn of_cluster(message: &cluster::Message) -> String {
             let (heard, dead) = (report.sightings.len(), report.dead.len());
             format!("Report: at {}, heard {heard}, knows {dead} dead", report.position)
         }
+        Message::Confirmed(confirmed) => {
+            format!("Confirmed: {:?} ago all that was decided was up to {}", confirmed.age, confirmed.position)
+        }
         Message::Ping(cluster::Ping) => "Ping".to_owned(),
         Message::Pong(pong) => format!("Pong: at {}", pong.position),
         Message::Submit(submit) => format!("Submit {}", entry::submission(&submit.submission)),

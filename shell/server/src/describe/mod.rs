@@ -7,13 +7,18 @@ mod bucket;
 mod entry;
 mod message;
 
-use atoll_node::{Event, Input, Order, Output, Rejection};
+use atoll_node::{Envelope, Event, Input, Order, Output, Rejection};
 use atoll_types::{Entry, Government, Incarnation, NodeId, Payload, Record};
 use std::fmt::Display;
 
 /// What an entry of the cluster log says.
 pub fn decided(entry: &Entry) -> String {
     entry::body(&entry.body)
+}
+
+/// A message, with whom it is from and for.
+pub fn envelope(envelope: &Envelope) -> String {
+    message::envelope(envelope)
 }
 
 /// What a step does: an input, or the start of the node.
@@ -26,6 +31,11 @@ fn input(input: &Input) -> String {
         Input::Message { from, envelope } => format!("message from {from}: {}", message::envelope(envelope)),
         Input::Wake => "wake".to_owned(),
         Input::Persisted(seq) => format!("records up to {} are safe", seq.0),
+        Input::Pulse(pulse) => format!("{pulse:?}"),
+        Input::Hang { shard, hangs: true } => format!("shard {shard} stands still"),
+        Input::Hang { shard, hangs: false } => format!("shard {shard} goes on"),
+        Input::Condense(None) => "say all of the cluster log again in one record".to_owned(),
+        Input::Condense(Some(bucket)) => format!("say all of bucket {bucket} again in one record"),
         Input::ConnectionRefused { address } => format!("connection refused by {address}"),
         Input::Submit { ticket, payload } => format!("submit {payload:?}, ticket {ticket}"),
         Input::Broadcast { ticket, payload } => format!("open a barrier with {payload:?}, ticket {ticket}"),
@@ -79,6 +89,7 @@ fn record(record: &Record) -> String {
         }
         Record::Fenced(generation) => format!("fenced by generation {generation}"),
         Record::Bucket(record) => format!("bucket: {}", bucket::record(record)),
+        Record::Unreadable => "a record that cannot be read".to_owned(),
         Record::Blank { .. } => "blank: nothing before counts".to_owned(),
     }
 }

@@ -7,6 +7,7 @@ use super::error::Error;
 use super::neighbour;
 use super::text::Parameters;
 use crate::status::{BucketStatus, CopyStatus};
+use atoll_types::NodeId;
 use axum::Json;
 use axum::extract::{Request, State};
 use futures_util::future::join_all;
@@ -31,16 +32,21 @@ pub(super) async fn all(State(app): State<App>, request: Request) -> Result<Json
 
 /// The copies that are served from, of all nodes that answer in time.
 async fn serving(app: &App) -> BTreeMap<u16, CopyStatus> {
+    let all = everywhere(app).await.into_iter().flat_map(|(_, copies)| copies);
+    all.filter(|copy| copy.serving).map(|copy| (copy.bucket, copy)).collect()
+}
+
+/// The copies of all present nodes that answer in time, this one with them.
+pub(super) async fn everywhere(app: &App) -> Vec<(NodeId, Vec<CopyStatus>)> {
     let routes = app.gateway.board().routes();
     let others = routes.places.iter().filter(|(node, place)| **node != routes.me && place.present);
-    let asked = others.map(|(_, place)| async {
+    let asked = others.map(|(&node, place)| async move {
         let asked = timeout(PATIENCE, neighbour::get(&place.http, "/v1/cluster/copies")).await;
-        let body = asked.ok().and_then(Result::ok).unwrap_or_default();
-        serde_json::from_slice::<Vec<CopyStatus>>(&body).unwrap_or_default()
+        let body = asked.ok().and_then(Result::ok)?;
+        Some((node, serde_json::from_slice::<Vec<CopyStatus>>(&body).ok()?))
     });
     let (mine, theirs) = tokio::join!(app.gateway.copies(), join_all(asked));
-    let all = theirs.into_iter().flatten().chain(mine);
-    all.filter(|copy| copy.serving).map(|copy| (copy.bucket, copy)).collect()
+    theirs.into_iter().flatten().chain([(routes.me, mine)]).collect()
 }
 
 /// The copies on this node, for other nodes.

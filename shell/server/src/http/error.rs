@@ -2,7 +2,7 @@
 //!
 //! | Status | Means |
 //! |---|---|
-//! | 400, 404, 405, 408, 409, 410, 412, 413, 429 | the request as it is cannot be done |
+//! | 400, 403, 404, 405, 408, 409, 410, 412, 413, 429 | the request as it is cannot be done |
 //! | 503 | not applied; try again after `Retry-After` |
 //! | 504 | code `unknown`: it may have been applied, or not |
 //! | 507 | not applied: out of memory |
@@ -21,6 +21,27 @@ use serde_json::json;
 pub(super) const TOO_MANY_CLIENTS: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
      Connection: close\r\nContent-Type: application/json\r\nContent-Length: 97\r\n\r\n\
      {\"error\":{\"code\":\"too_many_clients\",\"message\":\"this node serves no more clients; try another\"}}\n\n";
+
+const HEAD_TOO_LARGE: &str = "the headers are longer than 128 KiB together";
+
+/// An answer with words, for one that was to have none: heads are refused before anybody here sees them.
+pub(super) fn in_place_of(answer: &[u8]) -> Option<Vec<u8>> {
+    let (line, code, message) = if answer.starts_with(b"HTTP/1.1 414 ") {
+        let message =
+            "the path is longer than 65534 bytes: reach a key as long as that over RESP or the native protocol";
+        ("414 URI Too Long", "uri_too_long", message)
+    } else if answer.starts_with(b"HTTP/1.1 431 ") {
+        ("431 Request Header Fields Too Large", "head_too_large", HEAD_TOO_LARGE)
+    } else {
+        return None;
+    };
+    let body = json!({ "error": { "code": code, "message": message } }).to_string();
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {line}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    Some([head, body].concat().into_bytes())
+}
 
 #[derive(Debug)]
 pub(super) struct Error {
@@ -44,6 +65,11 @@ impl Error {
     /// The request makes no sense.
     pub(super) fn bad(code: &'static str, message: impl Into<String>) -> Error {
         Error { refused: Some(Why::BadRequest), ..Error::new(StatusCode::BAD_REQUEST, code, message) }
+    }
+
+    pub(super) fn head_too_large() -> Error {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        Error { refused: Some(Why::Malformed), ..Error::new(status, "head_too_large", HEAD_TOO_LARGE) }
     }
 
     pub(super) fn no_route(path: &str) -> Error {

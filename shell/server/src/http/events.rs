@@ -94,7 +94,7 @@ impl Follower {
         }
         self.heard = Instant::now();
         match self.ask(query, None).await {
-            Ok((_, position)) if position.mark.epoch.generation > self.position.mark.epoch.generation => {
+            Ok((_, position)) if position.mark.epoch.generations() > self.position.mark.epoch.generations() => {
                 let shortened = position.mark.offset < seen;
                 self.position = position;
                 if shortened { News::Shortened } else { News::Quiet }

@@ -9,7 +9,7 @@ use super::text::{Parameters, etag, header, rest_of_path, version, wrong};
 use super::watch;
 use crate::data::{kv_command, kv_query};
 use atoll_kv::{Action, Answer, Command, Condition, Failure, Operation, Outcome, Query, Ttl};
-use atoll_types::{HashSlot, Offset};
+use atoll_types::HashSlot;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
@@ -116,9 +116,8 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Error> {
 /// What became of a command of one operation.
 fn outcome(done: &Done) -> Result<Outcome<'_>, Error> {
     if done.duplicate && done.payload.is_empty() {
-        // Applied before; its answer was not kept. The version of a value is the offset it was written at.
-        let version: Option<Offset> = Some(done.position.mark.offset);
-        return Ok(Outcome { existed: true, version, detail: atoll_kv::Detail::Nothing });
+        // Applied before; its answer was not kept, nor the version that it gave.
+        return Ok(Outcome { existed: true, version: None, detail: atoll_kv::Detail::Nothing });
     }
     match Answer::decode(done.payload.as_slice()) {
         Some(Answer::Done(outcomes)) => outcomes.first().copied().ok_or_else(Error::unreadable),

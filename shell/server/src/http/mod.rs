@@ -12,19 +12,24 @@
 //!
 //! Not here: what an error looks like (`error.rs`), how requests are read (`request.rs`).
 
+mod backup;
 mod buckets;
 mod cluster;
 mod error;
 mod events;
+mod feed;
 mod health;
 mod keys;
 mod metrics;
 mod neighbour;
 mod openapi;
 mod operations;
+mod origin;
 mod page;
 mod patience;
+mod rates;
 mod request;
+mod request_id;
 mod scan;
 mod sessions;
 mod streams;
@@ -32,11 +37,15 @@ mod tail;
 mod text;
 mod watch;
 
+pub(crate) use feed::row;
+pub(crate) use page::answer as answer_page;
+
 use crate::gateway::Gateway;
 use crate::parting;
 use crate::refused::Why;
 use axum::Router;
 use axum::extract::Request;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use error::Error;
@@ -46,6 +55,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::{Kind, Requests};
 use patience::Patient;
+use rates::Meter;
 use request::Connection;
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -56,7 +66,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower_service::Service;
-use tracing::{debug, warn};
+use tracing::{Instrument, debug, debug_span, warn};
 
 /// The longest head of a request: its line and its headers.
 const HEAD_MOST: usize = 128 * 1024;
@@ -66,11 +76,16 @@ const HEAD_MOST: usize = 128 * 1024;
 struct App {
     gateway: Gateway,
     requests: Arc<Requests>,
+    meter: Arc<Meter>,
+    /// Of this process, for who comes back and asks what happened since.
+    life: u64,
 }
 
 /// Takes connections for as long as the thread lives.
 pub(crate) async fn serve(listener: TcpListener, gateway: Gateway) {
-    let app = App { gateway, requests: Arc::default() };
+    let life = gateway.random() >> 32;
+    let app = App { gateway, requests: Arc::default(), meter: Arc::default(), life };
+    spawn_local(rates::measure(app.clone()));
     let router = router(app.clone());
     loop {
         match listener.accept().await {
@@ -104,7 +119,7 @@ async fn connection(mut stream: TcpStream, app: App, router: Router) {
         .timer(TokioTimer::new())
         .header_read_timeout(slow)
         .max_buf_size(HEAD_MOST)
-        .serve_connection(TokioIo::new(Patient::new(stream, slow, came.clone())), service)
+        .serve_connection(TokioIo::new(Patient::new(stream, slow, came.clone(), gateway.clone())), service)
         .await;
     if let Err(error) = served {
         // A connection that waits for its next request is let go as well, but has done nothing wrong.
@@ -141,7 +156,15 @@ async fn answer(
 ) -> Result<Response, Infallible> {
     request.extensions_mut().insert(Connection(connection));
     let kind = Kind::of(request.method(), request.uri().path(), request.headers());
-    let response = router.call(request).await?;
+    let id = request_id::of(request.headers(), &app.gateway);
+    let span = debug_span!("request", id = id.as_str(), method = %request.method(), path = request.uri().path());
+    let mut response =
+        match check_head(request.headers()).and_then(|()| origin::check(request.method(), request.headers())) {
+            Ok(()) => router.call(request).instrument(span.clone()).await?,
+            Err(error) => error.into_response(),
+        };
+    debug!(parent: &span, status = response.status().as_u16(), "answered");
+    request_id::tell(&mut response, &id);
     if let Some(&why) = response.extensions().get::<Why>() {
         app.gateway.refused().count(why);
     }
@@ -149,10 +172,18 @@ async fn answer(
     Ok(response)
 }
 
+/// A read may bring more than the buffer may hold, and with it the end of a head that is too long: what was read at
+/// once must not decide whether it is taken.
+fn check_head(headers: &HeaderMap) -> Result<(), Error> {
+    let length: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if length > HEAD_MOST { Err(Error::head_too_large()) } else { Ok(()) }
+}
+
 /// Every path there is.
 fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
     vec![
         ("/", get(page::show)),
+        ("/assets/{file}", get(page::file)),
         ("/v1/kv", get(scan::scan)),
         ("/v1/kv/{*key}", put(keys::put).get(keys::get).delete(keys::delete)),
         ("/v1/streams/{*name}", post(streams::publish).get(streams::read)),
@@ -161,6 +192,10 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/v1/cluster/buckets", get(buckets::all)),
         ("/v1/cluster/copies", get(buckets::copies)),
         ("/v1/cluster/log", get(cluster::log)),
+        ("/v1/cluster/rates", get(rates::show)),
+        ("/v1/events", get(feed::events)),
+        ("/v1/cluster/snapshot", get(backup::snapshot)),
+        ("/v1/cluster/import", post(backup::import)),
         ("/v1/cluster/split", post(operations::split)),
         ("/v1/cluster/rebalance", post(operations::rebalance)),
         ("/v1/cluster/recover", post(operations::recover)),

@@ -157,11 +157,47 @@ fn cluster() -> Map<String, Value> {
         query("from", "integer", "the first slot; the last entries if not given"),
         query("limit", "integer", "at most so many, up to 1000; 100 if not given"),
     ];
+    let rates = vec![
+        query("last", "integer", "so many seconds, up to 300; 60 if not given"),
+        query("own", "boolean", "of this node only, with counts by bound of time, for other nodes"),
+    ];
+    let events = vec![
+        query("from", "integer", "the first id; the last events if not given"),
+        query("limit", "integer", "at most so many, up to 1000; 100 if not given"),
+        query("only", "string", "with Accept: text/event-stream: `events`, and nothing else"),
+        header("Last-Event-ID", "with Accept: text/event-stream: the event to go on after"),
+    ];
+    let what =
+        "What happened, in words; with Accept: text/event-stream all that changes: status, buckets, events, rates";
+    let slot = || query("slot", "integer", "a hash slot of the bucket that is meant");
+    let snapshot = operation(
+        "The whole state of a bucket as of a committed position, for `atoll backup`",
+        vec![slot(), header("If-None-Match", "a position: 304 where nothing has happened since")],
+        &[
+            ("200", "its bytes; Atoll-Position, Atoll-Slots and Atoll-Checksum (crc32c) tell of what"),
+            ("304", "as before"),
+            ("307", "this node has no copy that is in step"),
+            BAD,
+            LATER,
+        ],
+    );
+    let import = operation(
+        "Takes in a piece of a backup, as a write of the bucket; for `atoll restore`",
+        vec![slot()],
+        &[("200", "{\"position\"}"), BAD, LARGE, LATER, UNKNOWN, MEMORY],
+    );
     Map::from_iter([
+        ("/v1/events".to_owned(), get(what, events, "a list of Event")),
+        (
+            "/v1/cluster/rates".to_owned(),
+            get("What was done in the last seconds", rates, "{\"nodes\":[{\"name\",\"seconds\"}],\"cluster\"}"),
+        ),
         ("/v1/cluster".to_owned(), get("How the cluster is", Vec::new(), "members, government, moves, alarms")),
         ("/v1/cluster/buckets".to_owned(), get("All buckets", Vec::new(), "a list")),
         ("/v1/cluster/copies".to_owned(), get("The copies on this node, for other nodes", Vec::new(), "a list")),
         ("/v1/cluster/log".to_owned(), get("What was decided", log, "a list of slot, time, leader and entry")),
+        ("/v1/cluster/snapshot".to_owned(), json!({"get": snapshot})),
+        ("/v1/cluster/import".to_owned(), json!({"post": with_body(import, "the piece")})),
     ])
 }
 
@@ -195,9 +231,11 @@ fn operations() -> Map<String, Value> {
 
 fn node() -> Map<String, Value> {
     let get = |summary: &str| json!({"get": operation(summary, Vec::new(), &[("200", "yes")])});
+    let file = operation("A file of the dashboard", vec![path("file", "its name")], &[("200", "the file")]);
     let ready = operation("Does it belong to a cluster with a leader?", Vec::new(), &[("200", "yes"), ("503", "no")]);
     Map::from_iter([
-        ("/".to_owned(), get("A page that shows the cluster")),
+        ("/".to_owned(), get("The dashboard: a page that shows the cluster")),
+        ("/assets/{file}".to_owned(), json!({"get": file})),
         ("/v1/openapi.json".to_owned(), get("This document")),
         ("/metrics".to_owned(), get("Counts and gauges, as Prometheus reads them")),
         ("/healthz".to_owned(), get("Is the process alive?")),
@@ -212,6 +250,16 @@ fn schemas() -> Value {
         "Error": {
             "type": "object",
             "properties": {"error": {"type": "object", "properties": {"code": text, "message": text}}},
+        },
+        "Event": {
+            "type": "object",
+            "description": "story: the event it all began with; cause: what led to it; time: microseconds since 1970; \
+                grade: good, plain, warning, bad. One may be written on: a later version has the same id",
+            "properties": {
+                "id": number, "story": number, "cause": number, "slot": number, "time": number, "kind": text,
+                "grade": text, "text": text, "nodes": {"type": "array"}, "buckets": number,
+                "longest_pause_micros": number,
+            },
         },
         "Message": {
             "type": "object",

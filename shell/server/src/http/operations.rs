@@ -4,6 +4,7 @@
 //! `?plan=true` answers 200 with the moves that would follow, and does nothing.
 
 use super::App;
+use super::buckets;
 use super::cluster::name_of;
 use super::error::Error;
 use super::text::{Parameters, percent_decode, wrong};
@@ -64,16 +65,58 @@ pub(super) async fn recover(State(app): State<App>, request: Request) -> Result<
 
 /// The last resort where a bucket is lost.
 pub(super) async fn revive(State(app): State<App>, request: Request) -> Result<Response, Error> {
-    let parameters = Parameters::of(request.uri(), &["from"])?;
+    let parameters = Parameters::of(request.uri(), &["from", "plan"])?;
     let part = path_part(request.uri(), "/v1/cluster/buckets/", "/revive")?;
     let bucket = BucketId(part.parse().map_err(|_| wrong("the bucket", "the number of its first slot"))?);
     there_is(&app, bucket)?;
+    if parameters.flag("plan")? {
+        return Ok(Json(remains(&app, bucket).await).into_response());
+    }
     let from = match parameters.text("from")? {
         Some("empty") => None,
-        Some(name) => Some(node_named(&app, name)?),
+        Some(name) => {
+            let node = node_named(&app, name)?;
+            has_copy(&app, node, name, bucket).await?;
+            Some(node)
+        }
         None => return Err(wrong("from", "the name of a node that has a copy, or `empty` to give its data up")),
     };
     order(&app, "revive", Order::Operate(Operation::Revive { bucket, from })).await
+}
+
+/// The cluster log does not know who still has an old copy; the node itself does. One that does not answer may have it.
+async fn has_copy(app: &App, node: NodeId, name: &str, bucket: BucketId) -> Result<(), Error> {
+    let everywhere = buckets::everywhere(app).await;
+    let answer = everywhere.iter().find(|(answering, _)| *answering == node);
+    if answer.is_some_and(|(_, copies)| copies.iter().all(|copy| copy.bucket != bucket.0)) {
+        let message = format!("{name} has no copy of bucket {bucket}; ?plan=true lists the copies that are left");
+        return Err(Error::new(StatusCode::CONFLICT, "not_possible", message));
+    }
+    Ok(())
+}
+
+/// What is left of a bucket: where its last epoch began, and the copies that somebody holds.
+async fn remains(app: &App, bucket: BucketId) -> Value {
+    let everywhere = buckets::everywhere(app).await;
+    let board = app.gateway.board();
+    let (status, known) = (board.status(), board.buckets());
+    let known = known.iter().find(|known| known.bucket == bucket.0);
+    let copies = everywhere.into_iter().filter_map(|(node, copies)| {
+        let copy = copies.into_iter().find(|copy| copy.bucket == bucket.0)?;
+        Some(json!({
+            "node": name_of(&status, node),
+            "last_epoch": copy.last_epoch,
+            "last_offset": copy.last_offset,
+            "keys": copy.keys,
+        }))
+    });
+    let copies: Vec<Value> = copies.collect();
+    json!({
+        "bucket": bucket.0,
+        "state": known.map(|known| &known.state),
+        "epoch": known.map(|known| &known.epoch),
+        "copies": copies,
+    })
 }
 
 fn path_part(uri: &Uri, before: &str, behind: &str) -> Result<String, Error> {
@@ -154,6 +197,8 @@ fn plan_json(plan: &Plan, status: &Status) -> Value {
         Move::Halve { bucket } => json!({"kind": "halve", "bucket": bucket.0, "from": null, "to": null}),
     };
     let moves: Vec<Value> = plan.moves.iter().map(tell).collect();
-    let alarms: Vec<String> = plan.alarms.iter().map(ToString::to_string).collect();
-    json!({"moves": moves, "alarms": alarms})
+    let alarms = plan.alarms.iter().map(|alarm| alarm.words(|node| name_of(status, node)));
+    let alarms: Vec<String> = alarms.collect();
+    let refused = plan.refused.as_ref().map(ToString::to_string);
+    json!({"moves": moves, "alarms": alarms, "refused": refused})
 }

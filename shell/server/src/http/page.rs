@@ -1,7 +1,30 @@
-//! `/`: a page that shows how the cluster is, and keeps itself up to date.
+//! `/` and `/assets/…`: the dashboard.
 
-use axum::response::Html;
+use super::error::Error;
+use crate::page::{self, POLICY, Source};
+use axum::extract::Path;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::response::{IntoResponse, Response};
 
-pub(super) async fn show() -> Html<&'static str> {
-    Html(include_str!("page.html"))
+pub(super) async fn show() -> Response {
+    answer("text/html; charset=utf-8", page::index(Source::Live))
+}
+
+pub(super) async fn file(Path(name): Path<String>) -> Result<Response, Error> {
+    let (kind, text) = page::file(&name).ok_or_else(|| Error::not_found("there is no such file"))?;
+    Ok(answer(kind, text.to_owned()))
+}
+
+/// Not to be kept: the next version of this node has other files under the same names.
+pub(crate) fn answer(kind: &'static str, text: String) -> Response {
+    let headers = [
+        (CONTENT_TYPE, kind),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, text).into_response()
 }

@@ -136,8 +136,11 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 
 /// The body of a request, which is a value or a message.
 pub(super) async fn body(app: &App, request: Request) -> Result<Vec<u8>, Error> {
+    body_within(app, request, app.gateway.settings().max_value).await
+}
+
+pub(super) async fn body_within(app: &App, request: Request, most: usize) -> Result<Vec<u8>, Error> {
     let settings = app.gateway.settings();
-    let most = settings.max_value;
     let said: Option<usize> = value(request.headers(), CONTENT_LENGTH.as_str(), "a number")?;
     // A client that asks first, or means to send very much, is told at once.
     let asks = request.headers().contains_key(EXPECT);

@@ -6,7 +6,8 @@
 //! | `delete` | `{"expired"}`: whether by its time-to-live |
 //! | `reset` | as `put`, or `{"value": null}`: what came before is not known any more; this is the present value |
 //!
-//! The id of an event is the offset of the change; a client that comes back with it misses none, or is told by `reset`.
+//! The id of an event is an offset of the bucket's log: all changes up to it were told, or are covered by it; a client
+//! that comes back with it misses none, or is told by `reset`.
 //! The log remembers *that* a key changed, and the state has its value: of values that followed each other faster than
 //! they were sent, the last is sent. A watch begins with what comes after the position in its head.
 
@@ -84,9 +85,10 @@ impl Source for Watch {
 impl Watch {
     async fn tell(&mut self, changes: &[Change<'_>], until: Offset) -> Option<String> {
         let query = kv_query(&Query::Get { key: &self.key });
-        let (payload, _) = self.follower.now(&query).await;
+        let (payload, position): (_, Position) = self.follower.now(&query).await;
         let Some(Answer::Value(found)) = Answer::decode(payload.as_slice()) else { return None };
-        let newest = found.map_or(Offset::ZERO, |found| found.version);
+        // Not its version: one that came from a backup is older than anything here.
+        let newest = position.mark.offset;
         let mut text = String::new();
         for change in changes {
             match change.kind {

@@ -52,9 +52,11 @@ pub(super) fn command(bytes: &[u8], named: Option<HashSlot>, value_most: usize) 
             for operation in &command.operations {
                 found.key(operation.key)?;
                 let value = match operation.action {
-                    atoll_kv::Action::Put { value, .. }
-                    | atoll_kv::Action::GetAndPut { value, .. }
-                    | atoll_kv::Action::Append { value } => value.len(),
+                    atoll_kv::Action::Put { value, .. } | atoll_kv::Action::GetAndPut { value, .. } => value.len(),
+                    // What it may grow to counts as well: nobody else asks.
+                    atoll_kv::Action::Append { value, most } => {
+                        value.len().max(usize::try_from(most).unwrap_or(usize::MAX))
+                    }
                     atoll_kv::Action::Check
                     | atoll_kv::Action::Get
                     | atoll_kv::Action::Delete
@@ -140,6 +142,8 @@ mod tests {
         assert_eq!(command(&one, Some(own), 9), Ok(own));
         assert_eq!(command(&one, Some(HashSlot(1)), 9), Err(OTHER_SLOT));
         assert_eq!(command(&one, None, 4), Err(VALUE));
+        let append = |most| kv(&Command::one(b"foo", Action::Append { value: b"v", most }));
+        assert_eq!((command(&append(9), None, 9), command(&append(10), None, 9)), (Ok(own), Err(VALUE)));
         let two = kv(&Command { operations: vec![put(b"foo"), put(b"bar")] });
         assert_eq!(command(&two, Some(own), 9), Err(CROSS_SLOT));
         assert_eq!(command(&kv(&Command::default()), None, 9), Err(NO_KEY));

@@ -15,14 +15,17 @@
 use super::calls::{Call, Calls};
 use super::{check, cluster, open, request_most};
 use crate::call::{self, Caller, Mailbox};
+use crate::clients::arrived;
 use crate::data::words;
 use crate::gateway::Gateway;
+use crate::latency::Protocol;
 use crate::refused::Why;
 use crate::routes::Routes;
 use atoll_node::shard::door;
 use atoll_protocol::frame::{self, HEADER, Next};
 use atoll_protocol::{Answer, Ask, Node, Outcome, Range, Reason, Request, Table};
 use atoll_types::{HashSlot, Position, SessionId, SessionUse};
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -106,14 +109,15 @@ impl Connection {
                 alarm.as_mut().reset(due);
             }
             let (reading, writing) = (self.is_reading(), !self.is_flushed());
+            let stream = &self.stream;
             select! {
-                ready = self.stream.readable(), if reading => {
+                ready = poll_fn(|context| stream.poll_read_ready(context)), if reading => {
                     ready?;
                     if !self.read()? {
                         return Ok(());
                     }
                 }
-                ready = self.stream.writable(), if writing => ready?,
+                ready = poll_fn(|context| stream.poll_write_ready(context)), if writing => ready?,
                 () = mailbox.filled() => {}
                 () = &mut alarm => {
                     if self.due() <= Instant::now() {
@@ -156,14 +160,15 @@ impl Connection {
         if self.input.is_empty() {
             self.begun = Instant::now();
         }
-        match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => Ok(false),
-            Ok(_) => {
+        match arrived(&mut self.stream, &mut self.input) {
+            None => Ok(true),
+            Some(Ok(0)) => Ok(false),
+            Some(Ok(length)) => {
+                self.gateway.switch().traffic.from(Protocol::Native).add_shared(length as u64);
                 self.heard = Instant::now();
                 Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
+            Some(Err(error)) => Err(error),
         }
     }
 
@@ -171,6 +176,7 @@ impl Connection {
         while self.sent < self.output.len() {
             match self.stream.try_write(&self.output[self.sent..]) {
                 Ok(written) => {
+                    self.gateway.switch().traffic.to(Protocol::Native).add_shared(written as u64);
                     self.sent += written;
                     self.took = Instant::now();
                 }
@@ -300,7 +306,7 @@ impl Connection {
     fn call(&mut self, call: Call, slot: HashSlot, connection: u64, ask: door::Ask) {
         let number = self.calls.begin(call);
         let caller = Caller::Mailbox(self.mailbox.clone(), number);
-        self.gateway.call(call::Call { connection, slot, ask, caller });
+        self.gateway.call(call::Call { protocol: Protocol::Native, connection, slot, ask, caller });
     }
 
     fn answer(&mut self, number: u64, answer: door::Answer) {

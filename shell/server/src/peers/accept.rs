@@ -97,6 +97,12 @@ fn hand_over(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::{frame, read};
+    use crate::switch::{Switch, WAITING_BYTES_MOST};
+    use atoll_node::shard::message::ShardMessage;
+    use atoll_node::{Envelope, Message};
+    use atoll_replica::message::{Body, Piece};
+    use atoll_types::{BucketId, ClusterId, Cookie, Epoch, Generation, Incarnation, Mark, NodeId};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::LocalSet;
 
@@ -128,6 +134,58 @@ mod tests {
             assert_eq!(refused.so_far(Why::PeerHello), 1);
             drop(held);
             assert_eq!(first_byte(address).await.1, 0);
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    fn piece(bytes: usize) -> Vec<u8> {
+        let piece = Piece { mark: Mark::default(), length: 0, checksum: 0, at: 0, bytes: vec![0; bytes].into() };
+        let message = atoll_replica::Message { bucket: BucketId(0), epoch: Epoch::ZERO, body: Body::Piece(piece) };
+        let envelope = Envelope {
+            cluster: ClusterId(1),
+            generation: Generation::default(),
+            from: NodeId(1),
+            incarnation: Incarnation::default(),
+            to: NodeId(2),
+            to_cookie: Cookie(2),
+            message: Message::Shard(ShardMessage::Replicas(vec![message])),
+        };
+        let mut frame = Vec::new();
+        assert!(frame::append(&envelope, &mut frame));
+        frame
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_thread_is_bounded_in_memory_and_nothing_is_lost() {
+        const FRAME: usize = 8 * 1024 * 1024;
+        const FRAMES: usize = 3 * WAITING_BYTES_MOST / FRAME;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (cluster, mut incoming) = mpsc::unbounded_channel();
+        let (switch, refused) = (Arc::new(Switch::new(1)), Arc::new(Refused::default()));
+        let test = async {
+            spawn_local(accept(listener, cluster, Vec::new(), refused.clone(), 1));
+            let (mut stream, _) = first_byte(address).await;
+            spawn_local(read(incoming.recv().await.expect("a connection"), switch.clone(), refused.clone()));
+            let frame = piece(FRAME);
+            spawn_local(async move {
+                for _ in 0..FRAMES {
+                    stream.write_all(&frame).await.expect("a reader");
+                }
+                // Closed with its welcome unread, it would take back what is on its way.
+                std::future::pending::<()>().await;
+            });
+            let (mut batch, mut taken, mut most) = (Vec::new(), 0, 0);
+            while taken < FRAMES {
+                // As much as there ever is, unless it is all.
+                while !switch.is_full() && switch.shards[0].load().0 < FRAMES - taken {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                most = most.max(switch.shards[0].load().1);
+                switch.shards[0].take(&mut batch);
+                taken += batch.drain(..).count();
+            }
+            assert!(most > WAITING_BYTES_MOST && most <= WAITING_BYTES_MOST + 2 * FRAME, "{most} bytes");
         };
         LocalSet::new().run_until(test).await;
     }

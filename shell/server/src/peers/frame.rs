@@ -1,22 +1,38 @@
 //! Frames on a connection: `length u32 LE │ that many bytes`.
 
-use atoll_node::Envelope;
+use atoll_node::shard::message::ShardMessage;
+use atoll_node::{Envelope, Message};
 use atoll_wire::{FRAME_MAX, message};
 
 pub(crate) const HEADER: usize = 4;
 
-/// Appends the envelope as one frame. One that is too long is left out, and that is told.
+/// Appends the envelope as one frame, or several where one would be too much. What is too much in itself is left out,
+/// and that is told.
 pub(crate) fn append(envelope: &Envelope, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER]);
-    message::encode(envelope, out);
-    let length = out.len() - start - HEADER;
-    if length > FRAME_MAX {
+    if !message::encode(envelope, out) {
         out.truncate(start);
-        return false;
+        return append_halves(envelope, out);
     }
+    let length = out.len() - start - HEADER;
     out[start..start + HEADER].copy_from_slice(&(length as u32).to_le_bytes());
     true
+}
+
+/// One message holds what all buckets have for a node, and may be taken apart.
+fn append_halves(envelope: &Envelope, out: &mut Vec<u8>) -> bool {
+    let Message::Shard(ShardMessage::Replicas(messages)) = &envelope.message else { return false };
+    if messages.len() < 2 {
+        return false;
+    }
+    let (first, second) = messages.split_at(messages.len() / 2);
+    let mut append = |half: &[atoll_replica::Message]| {
+        let message = Message::Shard(ShardMessage::Replicas(half.to_vec()));
+        append(&Envelope { message, ..envelope.clone() }, out)
+    };
+    let (first, second) = (append(first), append(second));
+    first && second
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -36,6 +36,8 @@ const UNCONNECTED_MOST: usize = 1024 * 1024;
 /// Whoever says hello names an address, and is answered there: that must not fill the memory with places nobody is at.
 const LINKS_MOST: usize = 4 * 1024;
 const CONNECT: Duration = Duration::from_secs(1);
+/// How long a name may take to be looked up. Whoever says hello names an address, and so whose names are asked for.
+const LOOK_UP: Duration = Duration::from_secs(2);
 const BACK_OFF: Duration = Duration::from_millis(10);
 const BACK_OFF_MOST: Duration = Duration::from_millis(500);
 /// A link without a connection that nobody has used for this long ends.
@@ -53,12 +55,19 @@ pub(crate) struct Links {
     links: BTreeMap<Address, Rc<Link>>,
     dirty: Vec<Rc<Link>>,
     seed: u64,
+    /// Bytes that were written to all of them.
+    sent: Rc<Cell<u64>>,
 }
 
 impl Links {
     pub(crate) fn new(lane: Lane, address: Address, evidence: Evidence, refused: Arc<Refused>, seed: u64) -> Links {
         let hello = Hello { lane, address };
-        Links { hello, evidence, refused, links: BTreeMap::new(), dirty: Vec::new(), seed }
+        Links { hello, evidence, refused, links: BTreeMap::new(), dirty: Vec::new(), seed, sent: Rc::default() }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.get()
     }
 
     /// Puts it with what goes out at the next `flush`.
@@ -73,7 +82,7 @@ impl Links {
                     return self.refused.count(Why::PeerFull);
                 }
                 self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let link = Rc::new(Link::new(to.clone()));
+                let link = Rc::new(Link::new(to.clone(), self.sent.clone()));
                 self.links.entry(to.clone()).or_insert(link)
             }
         };
@@ -115,6 +124,7 @@ struct Link {
     used: Cell<Instant>,
     /// The connection was lost, or takes no more for now.
     stuck: Notify,
+    sent: Rc<Cell<u64>>,
 }
 
 #[derive(Default)]
@@ -126,7 +136,7 @@ struct Out {
 }
 
 impl Link {
-    fn new(address: Address) -> Link {
+    fn new(address: Address, sent: Rc<Cell<u64>>) -> Link {
         Link {
             address,
             out: RefCell::default(),
@@ -134,6 +144,7 @@ impl Link {
             dirty: Cell::new(false),
             used: Cell::new(Instant::now()),
             stuck: Notify::new(),
+            sent,
         }
     }
 
@@ -149,7 +160,10 @@ impl Link {
         let Some(stream) = &out.stream else { return };
         while out.sent < out.bytes.len() {
             match stream.try_write(&out.bytes[out.sent..]) {
-                Ok(written) => out.sent += written,
+                Ok(written) => {
+                    out.sent += written;
+                    self.sent.set(self.sent.get() + written as u64);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
                     // Its task notices as well, when it reads.
@@ -237,7 +251,9 @@ async fn connect(address: &Address, hello: &Hello, rng: &mut Rng) -> Result<(Tcp
     let place = match address.0.parse::<SocketAddr>() {
         Ok(place) => place,
         Err(_) => {
-            let found: Vec<SocketAddr> = lookup_host(&*address.0).await.map_err(|error| (error, None))?.collect();
+            // On a thread of its own, which goes on until the system has an answer.
+            let found = within(LOOK_UP, lookup_host(&*address.0)).await.map_err(|error| (error, None))?;
+            let found: Vec<SocketAddr> = found.collect();
             let nowhere = || (io::Error::new(io::ErrorKind::NotFound, "the name has no address"), None);
             *rng.pick(&found).ok_or_else(nowhere)?
         }
@@ -248,11 +264,15 @@ async fn connect(address: &Address, hello: &Hello, rng: &mut Rng) -> Result<(Tcp
         hello::greet(&mut stream, hello).await?;
         Ok(stream)
     };
-    match timeout(CONNECT, attempt).await {
-        Ok(Ok(stream)) => Ok((stream, place)),
-        Ok(Err(error)) => Err((error, Some(place))),
-        Err(_) => Err((io::Error::new(io::ErrorKind::TimedOut, "no answer"), Some(place))),
+    match within(CONNECT, attempt).await {
+        Ok(stream) => Ok((stream, place)),
+        Err(error) => Err((error, Some(place))),
     }
+}
+
+async fn within<T>(patience: Duration, attempt: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let no_answer = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+    timeout(patience, attempt).await.unwrap_or_else(no_answer)
 }
 
 #[cfg(test)]
@@ -273,6 +293,12 @@ mod tests {
             to_cookie: Cookie(2),
             message: Message::Paxos(atoll_paxos::Message::Missing(Missing { position: Slot(1) })),
         }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_nobody_answers_for_is_given_up() {
+        let never = within(Duration::from_millis(1), std::future::pending::<io::Result<()>>());
+        assert_eq!(never.await.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
     }
 
     #[tokio::test]

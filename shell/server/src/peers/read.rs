@@ -14,8 +14,6 @@ use tracing::debug;
 
 /// Room for what arrives at once.
 const CHUNK: usize = 64 * 1024;
-/// Messages that wait for a thread. Beyond that nothing more is read, and the sender feels it.
-const WAITING_MOST: usize = 16 * 1024;
 
 /// Reads until the peer is gone or says something that is no frame.
 pub(crate) async fn read(accepted: Accepted, switch: Arc<Switch>, refused: Arc<Refused>) {
@@ -29,17 +27,19 @@ async fn frames(accepted: Accepted, switch: &Switch, refused: &Refused) -> io::R
     let mut stream = TcpStream::from_std(accepted.stream)?;
     let mut bytes: Vec<u8> = Vec::with_capacity(CHUNK);
     loop {
-        if stream.read_buf(&mut bytes).await? == 0 {
+        let more = stream.read_buf(&mut bytes).await?;
+        if more == 0 {
             return Ok(());
         }
+        switch.traffic.from_peers.add_shared(more as u64);
         let mut at = 0;
         let needed = loop {
             match frame::next(&bytes[at..]) {
                 Next::Whole(length) => {
                     let body = &bytes[at + HEADER..at + HEADER + length];
                     at += HEADER + length;
-                    match atoll_wire::message::decode(body) {
-                        Ok(envelope) => switch.deliver(accepted.hello.address.clone(), envelope),
+                    match atoll_wire::message::decode_and_weigh(body) {
+                        Ok((envelope, weight)) => switch.deliver(accepted.hello.address.clone(), envelope, weight),
                         Err(error) => {
                             refused.count(Why::PeerFrame);
                             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -56,7 +56,7 @@ async fn frames(accepted: Accepted, switch: &Switch, refused: &Refused) -> io::R
         bytes.drain(..at);
         // Room for the rest of what has begun to come; a length alone makes room for one chunk at most.
         bytes.reserve(needed.saturating_sub(bytes.len()).clamp(CHUNK / 4, CHUNK * 4));
-        while switch.waiting() > WAITING_MOST {
+        while switch.is_full() {
             sleep(Duration::from_millis(1)).await;
         }
     }

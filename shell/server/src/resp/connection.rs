@@ -17,10 +17,12 @@ use super::plan::{Late, Plan, Said};
 use super::queue::{Queue, size};
 use super::session::Session;
 use crate::call::{Call, Caller, Mailbox};
+use crate::clients::arrived;
 use crate::gateway::Gateway;
+use crate::latency::Protocol;
 use crate::refused::Why;
 use atoll_node::shard::door::Answer;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -236,16 +238,15 @@ impl Connection {
             }
         }
         if self.begin == self.input.len() {
-            self.input.clear();
+            // Given back: the next connection that reads uses it again, and one that is idle costs nothing.
+            self.input = Vec::new();
             self.begin = 0;
-            // One long request must not cost its memory for as long as the connection lives.
-            self.input.shrink_to(4 * READ);
         }
     }
 
     fn carry_out(&mut self, plan: Plan, bytes: usize) {
         let protocol = self.session.protocol;
-        let connection = self.session.number;
+        let (connection, from) = (self.session.number, crate::Protocol::Resp);
         match plan {
             Plan::Reply(reply) => self.queue.push_ready(protocol, reply),
             Plan::Last(reply) => {
@@ -255,13 +256,13 @@ impl Connection {
             Plan::Ask(slot, ask, expect) => {
                 let number = self.queue.push_one(protocol, bytes, expect);
                 let caller = Caller::Mailbox(self.mailbox.clone(), number);
-                self.session.gateway.call(Call { connection, slot, ask, caller });
+                self.session.gateway.call(Call { protocol: from, connection, slot, ask, caller });
             }
             Plan::Fan(asks, gather) => {
                 let first = self.queue.push_many(protocol, bytes, gather, asks.len());
                 for ((slot, ask), number) in asks.into_iter().zip(first..) {
                     let caller = Caller::Mailbox(self.mailbox.clone(), number);
-                    self.session.gateway.call(Call { connection, slot, ask, caller });
+                    self.session.gateway.call(Call { protocol: from, connection, slot, ask, caller });
                 }
             }
             Plan::Late { late, blocks } => {
@@ -316,6 +317,7 @@ impl Connection {
             match self.stream.try_write(&self.output[self.written..]) {
                 Ok(0) => return Err(End::Done),
                 Ok(length) => {
+                    self.session.gateway.switch().traffic.to(Protocol::Resp).add_shared(length as u64);
                     self.written += length;
                     self.stuck_since = None;
                     if self.written > OUTPUT_PAUSE {
@@ -339,11 +341,14 @@ impl Connection {
         }
         // Twice what is there, so that a long request is copied a few times only; and never more than has come already.
         self.input.reserve(READ.max(self.input.len().min(1 << 20)));
-        match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => self.ended = true,
-            Ok(_) => self.last_read = Instant::now(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+        match arrived(&mut self.stream, &mut self.input) {
+            None => {}
+            Some(Ok(0)) => self.ended = true,
+            Some(Ok(length)) => {
+                self.session.gateway.switch().traffic.from(Protocol::Resp).add_shared(length as u64);
+                self.last_read = Instant::now();
+            }
+            Some(Err(error)) => return Err(error.into()),
         }
         Ok(())
     }
@@ -359,11 +364,12 @@ impl Connection {
             }
         };
         select! {
+            biased;
             () = mailbox.filled() => Event::Answers,
             said = late => Event::Late(said),
             // An error shows when it is tried.
-            _ = stream.readable(), if wants_input => Event::Readable,
-            _ = stream.writable(), if wants_output => Event::Writable,
+            _ = poll_fn(|context| stream.poll_read_ready(context)), if wants_input => Event::Readable,
+            _ = poll_fn(|context| stream.poll_write_ready(context)), if wants_output => Event::Writable,
             () = alarm.as_mut() => Event::Alarm,
         }
     }

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::data::words;
 use atoll_kv::{Answer as Kv, Detail, Failure, Outcome, Remaining};
 use atoll_node::shard::door::{Answer, Reason};
+use atoll_node::store;
 use atoll_stream::{Answer as Streams, Outcome as StreamOutcome};
 use atoll_types::Time;
 
@@ -50,6 +51,8 @@ pub(crate) enum Unmet {
 pub(crate) struct Part {
     pub(crate) operations: usize,
     pub(crate) say: Say,
+    /// As many are of the streams of the same names.
+    pub(crate) streams: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,12 +251,16 @@ impl Expect {
                 }
             }
             Expect::Executed(parts) => {
-                let answer = kv(payload)?;
+                let on_both = parts.iter().any(|part| part.streams);
+                let (values, names) =
+                    if on_both { store::halves(payload).ok_or_else(unreadable)? } else { (payload, &[][..]) };
+                let answer = kv(values)?;
                 if let Kv::Failed { operation, why } = answer {
                     return Err(aborted(parts, operation, &failure(why)));
                 }
                 let Kv::Done(outcomes) = answer else { return Err(other_kv(&answer)) };
-                write_parts(parts, &outcomes, reply)?;
+                let names = if on_both { stream_outcomes(names)? } else { Vec::new() };
+                write_parts(parts, &outcomes, &names, reply)?;
             }
         }
         Ok(())
@@ -271,18 +278,39 @@ fn aborted(parts: &[Part], operation: u16, why: &Fault) -> Fault {
     Fault::new(format!("EXECABORT Transaction discarded, nothing was applied: command {number} of it said {}", why.0))
 }
 
-fn write_parts(parts: &[Part], outcomes: &[Outcome<'_>], reply: &mut Reply<'_>) -> Result<(), Fault> {
-    if outcomes.len() != parts.iter().map(|part| part.operations).sum::<usize>() {
+/// `names`: what was found of streams, for those commands that mean both.
+fn write_parts(
+    parts: &[Part],
+    outcomes: &[Outcome<'_>],
+    names: &[StreamOutcome],
+    reply: &mut Reply<'_>,
+) -> Result<(), Fault> {
+    let of_streams = parts.iter().filter(|part| part.streams);
+    if outcomes.len() != parts.iter().map(|part| part.operations).sum::<usize>()
+        || names.len() != of_streams.map(|part| part.operations).sum::<usize>()
+    {
         return Err(unreadable());
     }
     reply.array(parts.len());
-    let mut rest = outcomes;
+    let (mut rest, mut names) = (outcomes, names);
     for part in parts {
         let (own, after) = rest.split_at(part.operations);
         rest = after;
-        part.say.write(own, reply)?;
+        if !part.streams {
+            part.say.write(own, reply)?;
+            continue;
+        }
+        let (streams, after) = names.split_at(part.operations);
+        names = after;
+        let either =
+            own.iter().zip(streams).map(|(own, stream)| Outcome { existed: own.existed || was_stream(stream), ..*own });
+        part.say.write(&either.collect::<Vec<_>>(), reply)?;
     }
     Ok(())
+}
+
+fn was_stream(outcome: &StreamOutcome) -> bool {
+    matches!(outcome, StreamOutcome::Removed { existed: true, .. })
 }
 
 fn write_stream_outcomes(says: &[StreamSay], outcomes: &[StreamOutcome], reply: &mut Reply<'_>) {
@@ -417,8 +445,7 @@ fn deleted(answers: &[Answer]) -> Result<u64, Fault> {
         let [keys, names] = pair else { return Err(unreadable()) };
         let (keys, names) = (outcomes(payload(keys)?)?, stream_outcomes(payload(names)?)?);
         for (key, name) in keys.iter().zip(&names) {
-            let was_stream = matches!(name, StreamOutcome::Removed { existed: true, .. });
-            count += u64::from(key.existed || was_stream);
+            count += u64::from(key.existed || was_stream(name));
         }
     }
     Ok(count)

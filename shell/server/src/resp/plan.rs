@@ -85,7 +85,8 @@ impl Asker {
     /// Under way at once; to be awaited in any order.
     pub(crate) fn send(&self, slot: HashSlot, ask: Ask) -> oneshot::Receiver<Answer> {
         let (caller, answer) = oneshot::channel();
-        let call = Call { connection: self.connection, slot, ask, caller: Caller::Once(caller) };
+        let (protocol, caller) = (crate::Protocol::Resp, Caller::Once(caller));
+        let call = Call { protocol, connection: self.connection, slot, ask, caller };
         self.gateway.call(call);
         answer
     }

@@ -109,7 +109,7 @@ pub(crate) fn batch<'a>(verb: Write, arguments: Arguments<'a>, most: usize) -> R
         Write::Getdel => Batch::one(key, Action::GetAndDelete, Say::Old),
         Write::Append => {
             check_value(value, most)?;
-            Batch::one(key, Action::Append { value }, Say::Length)
+            Batch::one(key, Action::Append { value, most: most as u64 }, Say::Length)
         }
         Write::Incr => Batch::one(key, Action::Increment { by: 1 }, Say::Number),
         Write::Decr => Batch::one(key, Action::Increment { by: -1 }, Say::Number),

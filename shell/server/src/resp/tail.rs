@@ -187,6 +187,7 @@ impl Bell {
             let mut next = *position;
             next.mark.offset = next.mark.offset.next();
             asker.gateway.call(Call {
+                protocol: crate::Protocol::Resp,
                 connection: asker.gateway.new_connection(),
                 slot: HashSlot::of(stream),
                 ask: Ask::Stale { query, after: Some(next) },

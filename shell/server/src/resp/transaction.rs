@@ -6,8 +6,9 @@
 //!               └ a command that cannot be part of it ─▶ EXEC answers EXECABORT
 //! ```
 //!
-//! All keys are of one slot. Either values or streams: they are written by different batches. A command that would do
-//! something or nothing by a condition cannot be part of it, since a batch whose condition fails does nothing at all.
+//! All keys are of one slot. Either values or streams: they are written by different batches. Names that are deleted or
+//! looked for may be of either. A command that would do something or nothing by a condition cannot be part of it, since
+//! a batch whose condition fails does nothing at all.
 
 use super::expect::{Expect, Part, Say};
 use super::options::check_key;
@@ -19,6 +20,8 @@ use super::strings;
 use super::table::{Names, Read, Verb};
 use crate::data::{kv_command, stream_command};
 use atoll_kv::{Action, Command, OPERATIONS_MOST, Operation};
+use atoll_node::store;
+use atoll_stream::{Action as StreamAction, Operation as StreamOperation, StreamOffset, Trim};
 use atoll_types::HashSlot;
 
 #[derive(Debug, Default)]
@@ -34,15 +37,16 @@ pub(crate) struct Transaction {
 
 /// What one command does, of one kind or the other.
 enum Batch<'a> {
-    Values(Vec<Operation<'a>>, Say),
+    /// With what is done to the streams of the same names, if anything.
+    Values(Vec<Operation<'a>>, Say, Option<StreamAction<'static>>),
     Streams(streams::Batch<'a>),
 }
 
 fn batch<'a>(verb: Verb, arguments: Arguments<'a>, most: usize) -> Result<Batch<'a>, Fault> {
-    let each = |action: Action<'a>, say| {
+    let each = |action: Action<'a>, say, streams| {
         let keys = arguments.from(1);
         keys.iter().try_for_each(check_key)?;
-        Ok(Batch::Values(keys.iter().map(|key| Operation::new(key, action)).collect(), say))
+        Ok(Batch::Values(keys.iter().map(|key| Operation::new(key, action)).collect(), say, streams))
     };
     match verb {
         Verb::Write(verb) => {
@@ -50,12 +54,16 @@ fn batch<'a>(verb: Verb, arguments: Arguments<'a>, most: usize) -> Result<Batch<
             if batch.is_conditional() {
                 return Err(not_here("a command with a condition (NX, XX)"));
             }
-            Ok(Batch::Values(batch.operations, batch.say))
+            Ok(Batch::Values(batch.operations, batch.say, None))
         }
-        Verb::Read(Read::Get) => each(Action::Get, Say::Old),
-        Verb::Read(Read::Mget) => each(Action::Get, Say::Values),
-        Verb::Names(Names::Exists) => each(Action::Check, Say::Existed),
-        Verb::Names(Names::Del) => each(Action::Delete, Say::Existed),
+        Verb::Read(Read::Get) => each(Action::Get, Say::Old, None),
+        Verb::Read(Read::Mget) => each(Action::Get, Say::Values, None),
+        Verb::Names(Names::Exists) => {
+            // Removes nothing, and tells whether there is a stream.
+            let look = StreamAction::Trim { by: Trim::Before(StreamOffset(0)) };
+            each(Action::Check, Say::Existed, Some(look))
+        }
+        Verb::Names(Names::Del) => each(Action::Delete, Say::Existed, Some(StreamAction::Delete)),
         Verb::Streams(verb) => match streams::batch(verb, arguments, most) {
             Some(batch) => Ok(Batch::Streams(batch?)),
             None => Err(not_here("reading a stream")),
@@ -85,7 +93,7 @@ impl Transaction {
         room: usize,
     ) -> Result<HashSlot, Fault> {
         let (slot, streams, operations) = match batch(verb, arguments, most)? {
-            Batch::Values(operations, _) => {
+            Batch::Values(operations, ..) => {
                 (strings::one_slot(operations.iter().map(|operation| operation.key))?, false, operations.len())
             }
             Batch::Streams(batch) => (batch.slot(), true, batch.operations().count()),
@@ -117,12 +125,16 @@ impl Transaction {
         let Some((slot, _)) = self.place else {
             return Ok(Plan::Reply(bytes(protocol, |reply| reply.array(0))));
         };
-        let (mut operations, mut parts) = (Vec::new(), Vec::new());
+        let (mut operations, mut parts, mut names) = (Vec::new(), Vec::new(), Vec::new());
         let (mut batches, mut says) = (Vec::new(), Vec::new());
         for (verb, arguments) in &self.queued {
             match batch(*verb, arguments.arguments(), most)? {
-                Batch::Values(own, say) => {
-                    parts.push(Part { operations: own.len(), say });
+                Batch::Values(own, say, streams) => {
+                    parts.push(Part { operations: own.len(), say, streams: streams.is_some() });
+                    let of = |action: StreamAction<'static>| {
+                        own.iter().map(move |own| StreamOperation { stream: own.key, action: action.clone() })
+                    };
+                    names.extend(streams.into_iter().flat_map(of));
                     operations.extend(own);
                 }
                 Batch::Streams(batch) => {
@@ -132,7 +144,11 @@ impl Transaction {
             }
         }
         if batches.is_empty() {
-            let command = kv_command(&Command { operations });
+            let values = Command { operations };
+            let command = match names.is_empty() {
+                true => kv_command(&values),
+                false => store::both(&values, &atoll_stream::Command { operations: names }),
+            };
             return Ok(Plan::Ask(slot, write(command), Expect::Executed(parts)));
         }
         let operations = batches.iter().flat_map(|batch| batch.operations()).collect();

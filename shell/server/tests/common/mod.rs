@@ -2,10 +2,11 @@
 
 #![allow(dead_code)] // Each test uses some of it.
 
+pub(crate) mod ports;
 pub(crate) mod raw;
 
 use atoll_server::{Server, Settings};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,32 +14,32 @@ use tokio::time::timeout;
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-pub(crate) fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").to_string()
-}
-
 pub(crate) fn start(nodes: usize) -> Vec<Server> {
     start_with(nodes, |_| {})
 }
 
 pub(crate) fn start_with(nodes: usize, change: impl Fn(&mut Settings)) -> Vec<Server> {
-    let peers: Vec<String> = (0..nodes).map(|_| free_address()).collect();
     let names: Vec<String> = (1..=nodes).map(|node| format!("n{node}")).collect();
-    let settings = |node: usize| {
-        let mut settings = Settings {
-            name: names[node].clone(),
-            peer: peers[node].clone(),
-            http: "127.0.0.1:0".to_owned(),
-            resp: "127.0.0.1:0".to_owned(),
-            join: peers.clone(),
-            bootstrap: names.clone(),
-            ..Settings::default()
-        };
-        change(&mut settings);
-        settings
+    let mut settings = founders(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    settings.iter_mut().for_each(change);
+    settings.into_iter().map(|settings| Server::start(settings).expect("a free port")).collect()
+}
+
+/// What nodes of these names are told that found a cluster together. Two shards, whatever the machine: what one shard
+/// hides shows with two. The end-to-end tests have one.
+pub(crate) fn founders(names: &[&str]) -> Vec<Settings> {
+    let peers: Vec<String> = names.iter().map(|_| ports::free_address().to_string()).collect();
+    let settings = |(name, peer): (&&str, &String)| Settings {
+        name: (*name).to_owned(),
+        peer: peer.clone(),
+        http: "127.0.0.1:0".to_owned(),
+        resp: "127.0.0.1:0".to_owned(),
+        join: peers.clone(),
+        bootstrap: names.iter().map(|&name| name.to_owned()).collect(),
+        shards: 2,
+        ..Settings::default()
     };
-    (0..nodes).map(|node| Server::start(settings(node)).expect("a free port")).collect()
+    names.iter().zip(&peers).map(settings).collect()
 }
 
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -102,10 +102,13 @@ impl Copies {
                 }
             }
             BucketRecord::Purged { .. } => drop(held.remove(&bucket)),
+            // Says nothing that was not said before.
+            BucketRecord::Image { .. } | BucketRecord::Unreadable { .. } => {}
         }
     }
 
-    /// A process begins with what its disk gives back: all that was safe, and maybe more. Tells what is missing.
+    /// A process begins with what its disk gives back: all that was safe, and maybe more. Tells what is missing, unless
+    /// the disk was damaged and the copy is known to be of no use.
     pub(crate) fn on_start(&mut self, hosts: &[Host], host: usize) -> Option<String> {
         self.last[host].clear();
         let core = hosts[host].core()?;
@@ -128,7 +131,8 @@ impl Copies {
                     && back.last() >= copy.last()
                     && offsets.zip(&copy.entries).all(|(offset, entry)| back.holds(offset, entry))
             });
-            if !whole {
+            let known = replicas.get(&bucket).is_none_or(|replica| replica.is_useless() || replica.is_blank());
+            if !(whole || known && hosts[host].disk.is_rotten()) {
                 missing = Some(format!("bucket {bucket}, of which {} were safe", copy.last()));
             }
         }

@@ -9,8 +9,9 @@ use super::canon::{Canons, LogId};
 use super::eligible::{Cause, Eligible};
 use crate::Violation;
 use crate::check::logs::Lineage;
-use atoll_cluster::{Effect, Standing, State};
-use atoll_distributor::{Bucket, Decided, Distributor, Roster, Standing as Place};
+use atoll_cluster::{Effect, State};
+use atoll_distributor::{Bucket, Decided, Distributor, Roster};
+use atoll_node::{changes_standings, roster};
 use atoll_types::{
     Body, BucketId, Cause as Why, ClusterId, Entry, Epoch, Generation, Incarnation, Mark, NodeId, Slot, SlotRange,
 };
@@ -170,7 +171,7 @@ fn find_log(
     };
     match divided {
         Some((_, epoch)) => canons.halve(office.log, epoch),
-        None if whole.revived != after.revived || whole.epoch().generation != after.epoch().generation => {
+        None if whole.revived != after.revived || whole.epoch().generations() != after.epoch().generations() => {
             Ok(canons.fork())
         }
         None => Ok(office.log),
@@ -231,23 +232,4 @@ impl Shadow {
         });
         forgot.map(|(&node, _)| node).collect()
     }
-}
-
-fn changes_standings(effect: &Effect) -> bool {
-    matches!(effect, Effect::Arrived { .. } | Effect::Departed { .. } | Effect::StandingChanged)
-}
-
-/// Whoever has acclimated.
-fn roster(state: &State) -> Roster {
-    let acclimated = state.members.iter().filter(|(_, member)| !member.is_arriving());
-    let place = |member: &atoll_cluster::Member| Place {
-        present: matches!(member.standing, Standing::Present | Standing::Leaving),
-        incarnation: member.incarnation,
-        zone: member.zone.clone(),
-        weight: member.weight,
-        durable: member.durable,
-        leaving: member.ordered_out,
-        stopped: member.is_absent() && !member.may_return(),
-    };
-    acclimated.map(|(&node, member)| (node, place(member))).collect()
 }

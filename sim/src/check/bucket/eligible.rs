@@ -5,7 +5,8 @@
 //! too few remain to commit anything stays eligible until a set that is large enough has settled. What a departed, a
 //! forgetful or a damaged node held is gone.
 //!
-//! Checked at every change: a primary is eligible; a voluntary change of the members waits for `settled`; nobody joins
+//! Checked at every change: a primary is eligible, and its clock right where that of another eligible member is;
+//! a voluntary change of the members waits for `settled`; nobody joins
 //! the members but by a union, or because he is eligible and nobody serves; a bucket begins with nothing only once, or
 //! by an operator's word; and the distributor says the same of who is eligible.
 //!
@@ -89,6 +90,13 @@ impl Eligible {
                 let detail = format!("bucket {id} after {cause:?}: the primary is not eligible in {place:?}");
                 return Err(broken(RULE, detail));
             }
+            if let Some(before) = self.places.get(&id)
+                && let Some(better) = should_lead(before, &place, distributor, cause)
+            {
+                let detail =
+                    format!("bucket {id} after {cause:?}: the clock of its primary is off, not {better}'s: {place:?}");
+                return Err(broken(RULE, detail));
+            }
             places.insert(id, place);
         }
         if let Some((id, gone)) = self.places.iter().find(|(id, _)| !places.contains_key(id)) {
@@ -143,8 +151,8 @@ fn follow(before: &Place, after: &Bucket, cause: &Cause<'_>, min_copies: usize) 
                     }
                 }
             }
-            Report::Damaged { bucket } => {
-                if *bucket == id {
+            Report::Damaged { bucket, epoch } => {
+                if *bucket == id && *epoch == before.epoch {
                     place.eligible.remove(from);
                 }
             }
@@ -174,10 +182,15 @@ fn follow(before: &Place, after: &Bucket, cause: &Cause<'_>, min_copies: usize) 
         place.eligible.retain(|node| members.contains(node) || !before.members.contains(node));
     }
     place.members = members;
+    let revives = revived.is_some();
     let voluntary = matches!(cause, Cause::Order(_) | Cause::Operation(Operation::HandOver { .. }));
     let too_early = voluntary && !before.settled && before.members.len() >= min_copies;
     let unlawful = [
         (after.epoch() < before.epoch, "goes back"),
+        (
+            revives != (after.epoch().revival > before.epoch.revival),
+            "is revived without a new generation, or has one without",
+        ),
         (after.begins.is_some() && revived != Some(None), "begins with nothing, and no operator said so"),
         (strange, "is changed by an order that was thought out for another epoch"),
         (too_early, "changes before the present epoch has settled"),
@@ -190,6 +203,18 @@ fn follow(before: &Place, after: &Bucket, cause: &Cause<'_>, min_copies: usize) 
         Some((_, what)) => Err(broken(RULE, format!("bucket {id} {what}: {cause:?} makes of {before:?} {after:?}"))),
         None => Ok(place),
     }
+}
+
+/// Where somebody has to take over, and its clock is off: somebody else who could have. What the leader plans may go
+/// round links that were complained of, and is not looked at here.
+fn should_lead(before: &Place, after: &Place, distributor: &Distributor, cause: &Cause<'_>) -> Option<NodeId> {
+    let forced = matches!(cause, Cause::Roster { .. } | Cause::Report { .. });
+    let skewed = |node: NodeId| distributor.nodes().get(&node).is_some_and(|node| node.standing.skewed);
+    if !forced || after.primary == before.primary || !skewed(after.primary) {
+        return None;
+    }
+    let others = after.members.intersection(&after.eligible).copied().filter(|&node| node != before.primary);
+    others.into_iter().find(|&node| !skewed(node))
 }
 
 /// May this step give the bucket a new epoch, after this one?

@@ -8,6 +8,7 @@
 //! | 4, 6, 9 who is eligible, what needs `settled`, what is lost | `eligible.rs` |
 //! | 9 nobody throws away a copy that may have to serve | here |
 //! | 5, 10, 11, 13, 14 what is committed stands, is all that is shown, gives one state | `canon.rs` |
+//! | 7 nobody answers by a lease when another serves | here |
 //! | 8 old lives | `lives.rs`, and in `epochs.rs` for acknowledgements |
 //! | 15 a copy that cannot follow | here |
 //! | placement, after all has healed | `placement.rs` |
@@ -17,7 +18,7 @@
 //! Events come while a host's outputs are carried out. Its core is then already as it is after all of them; what
 //! an event says is compared with what was told before it, and with the cores of others, which stand still meanwhile.
 //!
-//! Not here: what clients see (histories), rule 7 (leases), rule 12 (`check/mod.rs`: whatever is decided is applied).
+//! Not here: what clients see (histories), rule 12 (`check/mod.rs`: whatever is decided is applied).
 
 mod canon;
 mod commit;
@@ -134,6 +135,8 @@ impl BucketChecks {
             BucketRecord::Appended { .. }
             | BucketRecord::Cut { .. }
             | BucketRecord::Copied { .. }
+            | BucketRecord::Image { .. }
+            | BucketRecord::Unreadable { .. }
             | BucketRecord::Divided { .. } => return,
         };
         let held = self.copies.safely_held(host, bucket).map_or(Offset::ZERO, |held| held.last());
@@ -211,6 +214,14 @@ impl BucketChecks {
                 commit::all_saw_round(&self.copies, &actor, office, (bucket, epoch), *round)?;
                 self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
             }
+            Event::Leased { bucket, epoch } => {
+                let later = (actor.cluster, *bucket, Epoch { slot: Slot(epoch.slot.0 + 1), ..*epoch });
+                let end = (actor.cluster, BucketId(bucket.0.saturating_add(1)), Epoch::ZERO);
+                if let Some((_, _, served)) = self.served.range(later..end).next() {
+                    let detail = format!("{name} answers by its lease of {epoch} in bucket {bucket}; {served} serves");
+                    return Err(broken("lease", detail));
+                }
+            }
             Event::Applied { bucket, mark, digest } => {
                 if let Some(log) = self.log_of(hosts, &actor, *bucket) {
                     let who = format!("{name} applied, in bucket {bucket},");
@@ -230,11 +241,12 @@ impl BucketChecks {
             }
             Event::Diverged { bucket, about, .. } => {
                 // After an operator's word some copies may have more than the one that was chosen. And one that joined
-                // may have fallen behind since it was said to be ready: it is not eligible, and catches up again.
+                // may have fallen behind since it was said to be ready: it is not eligible, and catches up again. A
+                // damaged one says so itself, and its primary may hear of it first.
                 let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(|log| self.canons.is_lossy(log));
                 let generation = hosts[host].view().map(|view| view.generation).unwrap_or_default();
                 let eligible = self.edicts.log_of_eligible((actor.cluster, generation), *bucket, *about).is_some();
-                if !lossy && eligible {
+                if !lossy && eligible && !is_rotten(hosts, actor.cluster, *about) {
                     return Err(broken("diverged", format!("{name}: {event:?}")));
                 }
             }
@@ -291,4 +303,9 @@ impl BucketChecks {
         let epoch = duty.map_or(self.copies.last(actor.host, bucket).epoch, |duty| duty.appointment.epoch);
         (epoch != Epoch::ZERO).then(|| self.edicts.get(actor.cluster, bucket, epoch)).flatten().map(|office| office.log)
     }
+}
+
+/// May the disk of this node have lost something?
+fn is_rotten(hosts: &[Host], cluster: ClusterId, node: NodeId) -> bool {
+    hosts.iter().any(|host| host.identity() == Some((cluster, node)) && host.disk.is_rotten())
 }

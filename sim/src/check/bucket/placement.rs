@@ -7,6 +7,7 @@
 //! | as many copies as can be | fewer nodes can hold copies than a bucket should have |
 //! | `min_copies` are enough, and nothing needs to be level | something stays broken: a link, a disk, a node |
 //! | copies that nobody names may still be there | some bucket has fewer copies than it should: they may be needed |
+//! | a node whose clock is off leads | nobody else can |
 //! | level | relative to weight; a move that would crowd a zone is not asked for; a primary can only move to a member |
 //!
 //! Not here: how long that may take (`healing.rs`).
@@ -64,7 +65,7 @@ impl BucketChecks {
         if something_is_broken {
             return None;
         }
-        is_crooked(table, &loads).or_else(|| stray_copy(hosts, cluster, table))
+        is_late(table, &loads).or_else(|| is_crooked(table, &loads)).or_else(|| stray_copy(hosts, cluster, table))
     }
 
     /// Every member has applied everything that is committed, and is in the same state; the primary serves.
@@ -155,7 +156,20 @@ fn is_crooked(table: &Distributor, loads: &BTreeMap<NodeId, Load>) -> Option<Str
 }
 
 fn may_lead(table: &Distributor, node: NodeId) -> bool {
-    table.nodes().get(&node).is_some_and(|node| !node.stepped_back)
+    table.nodes().get(&node).is_some_and(|node| !node.stepped_back && !node.standing.skewed)
+}
+
+/// A node whose clock is off leads a bucket that another could lead.
+fn is_late(table: &Distributor, loads: &BTreeMap<NodeId, Load>) -> Option<String> {
+    let skewed = |node: NodeId| table.nodes().get(&node).is_some_and(|node| node.standing.skewed);
+    for bucket in table.buckets().values().filter(|bucket| skewed(bucket.primary())) {
+        let fit = |node: &&NodeId| loads.contains_key(*node) && bucket.is_eligible(**node) && may_lead(table, **node);
+        if let Some(other) = bucket.members().iter().find(fit) {
+            let (id, primary) = (bucket.id(), bucket.primary());
+            return Some(format!("bucket {id} is led by {primary}, whose clock is off, and not by {other}"));
+        }
+    }
+    None
 }
 
 /// Would more members share a zone?
