@@ -262,8 +262,10 @@ impl ClusterThread {
     fn note_orders(&mut self) {
         let view = self.core.view();
         let (Some(state), Some(distributor), Some(me)) = (view.state, view.distributor, view.identity) else { return };
-        // Nothing is left of either once the entry that lets it depart is applied here: what was so before counts.
-        if let Some(member) = state.members.get(&me.node) {
+        // Nothing is left of either once the entry that lets it depart is applied here: what was so before counts. An
+        // order for a former life does not: whoever started this one wants it here.
+        let member = state.members.get(&me.node).filter(|member| member.incarnation == me.incarnation);
+        if let Some(member) = member {
             let drained = distributor.nodes().get(&me.node).is_some_and(|node| node.draining);
             self.ordered_out = drained || member.ordered_out;
         }
