@@ -44,10 +44,15 @@ impl Cluster {
     /// The same, with disks. A short log, so that it is cut while a test runs.
     pub(crate) fn start_durable(founders: usize) -> Cluster {
         let mut cluster = Cluster::prepare(founders, &["--log-bytes", "1048576"]);
-        cluster.data = Some(Cluster::scratch());
+        cluster.keep_data();
         cluster.start_all();
         cluster.wait_until_healthy();
         cluster
+    }
+
+    /// Before it is started: each node gets a disk.
+    pub(crate) fn keep_data(&mut self) {
+        self.data = Some(Cluster::scratch());
     }
 
     /// A place of this test's own.
@@ -106,7 +111,10 @@ impl Cluster {
         command.args(["serve", "--name", &place.name]);
         command.args(["--peer", &place.peer.to_string(), "--advertise-peer", &place.advertised.to_string()]);
         command.args(["--http", &place.http.to_string(), "--resp", &place.resp.to_string()]);
-        command.args(["--join", &join.join(","), "--shards", "1"]);
+        command.args(["--join", &join.join(",")]);
+        if !self.more.iter().any(|flag| flag == "--shards") {
+            command.args(["--shards", "1"]);
+        }
         if node < self.founders {
             command.args(["--bootstrap", &founders.join(",")]);
         }
