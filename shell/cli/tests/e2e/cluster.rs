@@ -5,7 +5,7 @@ use crate::ports::free_address;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -98,6 +98,18 @@ impl Cluster {
         let mut command = self.command(node);
         command.stdout(Stdio::null()).stderr(Stdio::inherit());
         self.nodes[node].process = Some(command.spawn().unwrap());
+    }
+
+    /// The same, with what it says in a file.
+    pub(crate) fn start_node_telling(&mut self, node: usize, told: &Path) {
+        let mut command = self.command(node);
+        command.stdout(Stdio::null()).stderr(std::fs::File::create(told).unwrap());
+        self.nodes[node].process = Some(command.spawn().unwrap());
+    }
+
+    /// Whether the process is still there.
+    pub(crate) fn runs(&mut self, node: usize) -> bool {
+        self.nodes[node].process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_none())
     }
 
     /// What starts a node.
