@@ -121,8 +121,7 @@ fn go(
     progress: &mut Progress,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    loop {
-        let Some((now, input)) = replay.ahead() else { break };
+    while let Some((now, input)) = replay.ahead() {
         if arguments.until.is_some_and(|until| now > until) {
             progress.stopped = true;
             break;

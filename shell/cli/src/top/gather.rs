@@ -46,8 +46,8 @@ impl Counts {
     }
 }
 
-/// Whom to ask: the node that was named or, where that does not answer, any that was in the cluster. Just when a node is
-/// gone somebody wants to see what becomes of the others.
+/// Whom to ask: the node that was named or, where that does not answer, any that was in the cluster. Just when a node
+/// is gone somebody wants to see what becomes of the others.
 #[derive(Debug)]
 pub(super) struct Asked {
     named: Server,

@@ -67,7 +67,7 @@ fn heading<'a>(names: impl IntoIterator<Item = &'a str>) -> Row<'a> {
     Row::new(names.into_iter().map(Cell::from)).style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// A column: what stands above it, how wide it is, and how soon it goes where there is too little room: the highest first.
+/// What stands above a column, how wide it is, and how soon it goes where there is too little room: the highest first.
 struct Column(&'static str, u16, u8);
 
 const NODE_COLUMNS: [Column; 9] = [
@@ -84,7 +84,7 @@ const NODE_COLUMNS: [Column; 9] = [
 
 const BUCKET_COLUMNS: [Column; 7] = [
     Column("bucket", 7, 0),
-    Column("slots", 13, 6),
+    Column("slots", 11, 6),
     Column("primary", 9, 1),
     Column("members", 20, 5),
     Column("state", 10, 2),

@@ -121,7 +121,7 @@ fn a_narrow_terminal_has_fewer_columns_and_none_that_is_cut() {
     };
     assert_eq!(names(&NODE_COLUMNS, 80).len(), 9);
     assert_eq!(names(&NODE_COLUMNS, 50), ["node", "state", "primary", "writes/s", "p99"]);
-    assert_eq!(names(&BUCKET_COLUMNS, 82).len(), 7);
+    assert_eq!(names(&BUCKET_COLUMNS, 80).len(), 7);
     assert_eq!(names(&BUCKET_COLUMNS, 50), ["bucket", "primary", "state", "keys", "writes/s"]);
     assert_eq!(names(&BUCKET_COLUMNS, 20), ["bucket", "primary"]);
     assert_eq!(names(&BUCKET_COLUMNS, 0), ["bucket"]);

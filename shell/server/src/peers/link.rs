@@ -221,8 +221,8 @@ impl Link {
         self.out.borrow_mut().stream = Some(stream.clone());
         self.flush();
         let mut nothing = [0; 64];
-        // Until a write has failed. A connection that is broken can always be written to, and that it can be read as well
-        // is heard only once this task waits: one that went on would never wait again, nor let the thread do anything.
+        // Until a write has failed. A connection that is broken can always be written to, and that it can be read as
+        // well is heard only once this task waits: one that went on would never wait, nor let the thread do anything.
         while self.out.borrow().stream.is_some() {
             let waiting = self.is_waiting();
             select! {
