@@ -69,7 +69,7 @@ impl Asked {
         };
         for place in &self.others {
             if let Ok(mut look) = gather(&Server::at(place)) {
-                look.instead = Some(format!("{error:#}; shown as {} sees it", look.status.node));
+                look.instead = Some(format!("shown as {} sees it: {error:#}", look.status.node));
                 return Ok(look);
             }
         }
