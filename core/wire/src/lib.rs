@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `message` | one `Envelope` on its way to a peer | refused, with the reason |
 //! | `hot` | the messages among them that carry the load | the same |
-//! | `recording`, `replay` | the inputs of one node, and how to run them again | a cut end is replayed up to the cut |
+//! | `recording`, `replay` | what one machine was given, and running it again | a cut end is replayed up to the cut |
 //!
 //! No decoder panics, whatever it is given, and none reserves memory because a length field says so.
 //!
@@ -19,5 +19,5 @@ pub mod recording;
 pub mod replay;
 
 pub use message::{DecodeError, FRAME_MAX, LOOSE_MAX, VERSION};
-pub use recording::{Header, Recorder, RecordingError};
-pub use replay::{Difference, Replay, ReplayError, Step, Summary, What};
+pub use recording::{End, Header, Machine, Recorder, RecordingError, Tape};
+pub use replay::{Came, Difference, Given, Replay, ReplayError, Step, Summary, What};

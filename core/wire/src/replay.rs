@@ -1,23 +1,30 @@
-//! Runs a recording again, step by step, on a fresh node, and compares what comes of each step.
+//! Runs a recording again, step by step, on a fresh machine, and compares what comes of each step.
 //!
-//! The first difference is what a person wants to see: it means that the node is not a function of its inputs, or that
-//! this build behaves differently from the one that recorded.
+//! The first difference is what a person wants to see: it means that the machine is not a function of its inputs, or
+//! that this build behaves differently from the one that recorded.
 //!
 //! Not here: the format of a recording (`recording`).
 
-use crate::recording::{self, Header, Moment, Recording, RecordingError};
-use atoll_node::{Input, Node, Output};
+mod machine;
+
+use crate::recording::{End, Header, Moment, Reader, RecordingError};
+use atoll_node::View;
 use atoll_types::Time;
+use machine::Running;
+pub use machine::{Came, Given};
 use std::fmt;
 use thiserror::Error;
 
-/// A recording on its way through a fresh node.
-pub struct Replay {
+/// A recording on its way through a fresh machine.
+pub struct Replay<'a> {
     header: Header,
-    moments: std::vec::IntoIter<Moment>,
+    reader: Reader<'a>,
+    /// The step to come, read in advance: whoever wants to see it before it is done can.
+    next: Option<Moment>,
     cut: Option<usize>,
+    end: Option<End>,
     /// None before the first step, which starts it.
-    node: Option<Node>,
+    machine: Option<Running>,
     /// Of the next step.
     index: u64,
     scratch: Vec<u8>,
@@ -28,11 +35,11 @@ pub struct Replay {
 pub struct Step {
     pub index: u64,
     pub now: Time,
-    /// None for step 0, the start.
-    pub input: Option<Input>,
-    pub outputs: Vec<Output>,
-    /// False for the last input of a recording that does not tell what came of it: the node stopped while it handled
-    /// the input, or the file was cut off there.
+    /// None for step 0, the start, and where a machine was asked for more after it had given all.
+    pub input: Option<Given>,
+    pub outputs: Vec<Came>,
+    /// False where nothing was asked for before the next input, and for the last input of a recording that does not
+    /// tell what came of it: the node stopped while it handled the input, or the file was cut off there.
     pub compared: bool,
 }
 
@@ -42,11 +49,11 @@ pub struct Step {
 pub struct Difference {
     pub index: u64,
     pub now: Time,
-    /// None for step 0, the start.
-    pub input: Option<Input>,
+    /// None for step 0, the start, and where a machine was asked for more after it had given all.
+    pub input: Option<Given>,
     pub what: What,
     /// What the replay gave. Of the recorded outputs there is only a digest.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<Came>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -67,6 +74,8 @@ pub struct Summary {
     pub last: Time,
     /// The byte at which the file is cut off.
     pub cut: Option<usize>,
+    /// Why it ends, if it says so.
+    pub end: Option<End>,
     /// The recording ends with a step of which it does not tell what came of it.
     pub unfinished: bool,
 }
@@ -79,14 +88,18 @@ pub enum ReplayError {
     Difference(#[from] Box<Difference>),
 }
 
-impl Replay {
-    /// Reads the whole recording, and so finds any damage before the first step.
-    pub fn open(bytes: &[u8]) -> Result<Replay, RecordingError> {
-        let Recording { header, moments, cut } = recording::read(bytes)?;
-        Ok(Replay { header, moments: moments.into_iter(), cut, node: None, index: 0, scratch: Vec::new() })
+impl<'a> Replay<'a> {
+    /// Reads the whole recording once, and so finds any damage before the first step.
+    pub fn open(bytes: &'a [u8]) -> Result<Replay<'a>, RecordingError> {
+        let (header, mut reader) = Reader::open(bytes)?;
+        let mut ahead = reader.clone();
+        while ahead.step()?.is_some() {}
+        let (cut, end) = (ahead.cut, ahead.end);
+        let next = reader.step()?;
+        Ok(Replay { header, reader, next, cut, end, machine: None, index: 0, scratch: Vec::new() })
     }
 
-    /// What the node was started with.
+    /// What the machine was started with.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -96,42 +109,57 @@ impl Replay {
         self.cut
     }
 
-    /// The node as it is after the steps done so far; none before the first.
-    pub fn node(&self) -> Option<&Node> {
-        self.node.as_ref()
+    /// Why the recording ends, if it says so.
+    pub fn end(&self) -> Option<End> {
+        self.end
     }
 
-    /// The steps to come, each with its input, or none for the start. Lets a person see an input before the step that
-    /// does not return.
-    pub fn ahead(&self) -> impl Iterator<Item = (Time, Option<&Input>)> {
-        self.moments.as_slice().iter().map(|moment| (moment.now, moment.input.as_ref()))
+    /// What the cluster machine knows after the steps done so far; none before the first, and of a shard.
+    pub fn view(&self) -> Option<View<'_>> {
+        self.machine.as_ref()?.view()
+    }
+
+    /// Of the machine's state after the steps done so far; none before the first.
+    pub fn digest(&self) -> Option<u64> {
+        self.machine.as_ref().map(Running::digest)
+    }
+
+    /// The step to come, with its input, or none for the start. Lets a person see an input before the step that does
+    /// not return.
+    pub fn ahead(&self) -> Option<(Time, Option<&Given>)> {
+        self.next.as_ref().map(|moment| (moment.now, moment.input.as_ref()))
     }
 
     /// Does the next step again; none at the end. After a difference the replay may be carried on, from its own state.
     pub fn step(&mut self) -> Result<Option<Step>, Box<Difference>> {
-        let Some(Moment { now, input, outcome }) = self.moments.next() else {
+        let Some(Moment { now, input, outcome }) = self.next.take() else {
             return Ok(None);
         };
+        // It was read before without an error.
+        self.next = self.reader.step().ok().flatten();
         let index = self.index;
         self.index += 1;
         let header = &self.header;
-        let node = self
-            .node
-            .get_or_insert_with(|| Node::start(header.config.clone(), header.seed, header.records.clone(), header.now));
+        let machine = self.machine.get_or_insert_with(|| Running::start(header));
         if let Some(input) = &input {
-            node.handle(now, input.clone());
+            machine.handle(now, input.clone());
         }
-        let outputs: Vec<Output> = std::iter::from_fn(|| node.poll()).collect();
         let Some(outcome) = outcome else {
+            // At the end of a recording a person wants to see what would have come.
+            let last = self.next.is_none();
+            let outputs = if last { std::iter::from_fn(|| machine.poll()).collect() } else { Vec::new() };
             return Ok(Some(Step { index, now, input, outputs, compared: false }));
         };
-        let replayed = recording::digest_outputs(&outputs, &mut self.scratch);
-        if replayed != outcome.outputs {
+        // A machine may have been given something between two outputs: no more is asked of it than was.
+        let most = if outcome.drained { usize::MAX } else { outcome.count as usize };
+        let outputs: Vec<Came> = std::iter::from_fn(|| machine.poll()).take(most).collect();
+        let replayed = outputs.iter().fold(0, |digest, output| output.digest(digest, &mut self.scratch));
+        if replayed != outcome.outputs || outputs.len() != outcome.count as usize {
             let what = What::OutputsDiffer { recorded: outcome.outputs, replayed };
             return Err(Box::new(Difference { index, now, input, what, outputs }));
         }
         if let Some(recorded) = outcome.state {
-            let replayed = node.digest();
+            let replayed = machine.digest();
             if replayed != recorded {
                 let what = What::StateDiffers { recorded, replayed };
                 return Err(Box::new(Difference { index, now, input, what, outputs }));
@@ -143,7 +171,8 @@ impl Replay {
     /// Replays a whole recording, up to its end, its cut, or the first difference.
     pub fn run(bytes: &[u8]) -> Result<Summary, ReplayError> {
         let mut replay = Replay::open(bytes)?;
-        let mut summary = Summary { steps: 0, last: replay.header.now, cut: replay.cut, unfinished: false };
+        let (last, cut, end) = (replay.header.now, replay.cut, replay.end);
+        let mut summary = Summary { steps: 0, last, cut, end, unfinished: false };
         while let Some(step) = replay.step()? {
             summary.steps += 1;
             summary.last = step.now;
@@ -153,13 +182,9 @@ impl Replay {
     }
 }
 
-impl fmt::Debug for Replay {
-    /// Where it is; the node and the inputs to come would fill pages.
+impl fmt::Debug for Replay<'_> {
+    /// Where it is; the machine and the inputs to come would fill pages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay")
-            .field("index", &self.index)
-            .field("left", &self.moments.len())
-            .field("cut", &self.cut)
-            .finish_non_exhaustive()
+        f.debug_struct("Replay").field("index", &self.index).field("cut", &self.cut).finish_non_exhaustive()
     }
 }

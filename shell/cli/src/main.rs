@@ -11,6 +11,8 @@ mod kv;
 mod manual;
 mod notify;
 mod operate;
+#[cfg(feature = "otel")]
+mod otel;
 mod remote;
 mod replay;
 mod report;
@@ -61,6 +63,8 @@ enum Command {
     Drain(operate::OfNode),
     /// Removes a node for good, at once
     Remove(operate::OfNode),
+    /// Lists a node no longer that departed and that none of its name replaces
+    Forget(operate::Forget),
     /// Halves every bucket, or one
     Split(operate::Split),
     /// Levels out again now
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Some(Command::Stream(arguments)) => stream::run(&arguments),
         Some(Command::Drain(arguments)) => operate::drain(&arguments),
         Some(Command::Remove(arguments)) => operate::remove(&arguments),
+        Some(Command::Forget(arguments)) => operate::forget(&arguments),
         Some(Command::Split(arguments)) => operate::split(&arguments),
         Some(Command::Rebalance(arguments)) => operate::rebalance(&arguments),
         Some(Command::Recover(arguments)) => operate::recover(&arguments),
@@ -119,6 +124,8 @@ fn main() -> ExitCode {
         Some(Command::Man { folder }) => manual::write(Arguments::command(), &folder),
         None => dev::run(dev::Arguments::default()),
     };
+    #[cfg(feature = "otel")]
+    otel::finish();
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::FAILURE,
@@ -138,16 +145,23 @@ fn say(text: &str) {
 
 /// What the node does goes to standard error; `ATOLL_LOG` says how much of it.
 fn say_what_happens(usually: &str) {
+    use tracing_subscriber::prelude::*;
     let filter = std::env::var("ATOLL_LOG").unwrap_or_else(|_| usually.to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).unwrap_or_default();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let words = tracing_subscriber::fmt::layer()
         // Logs often stand on the disk that is full. Whether they can be written must make no difference to the node.
         .log_internal_errors(false)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
-        .init();
+        .with_filter(filter);
+    let registry = tracing_subscriber::registry().with(words);
+    #[cfg(feature = "otel")]
+    let registry = registry.with(otel::start().map(|exporter| {
+        let ours = |what: &tracing::Metadata<'_>| what.target().starts_with("atoll_server::http");
+        exporter.with_filter(tracing_subscriber::filter::filter_fn(ours))
+    }));
+    registry.init();
 }
 
 fn completions(shell: Shell) -> anyhow::Result<Outcome> {

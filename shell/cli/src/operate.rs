@@ -25,6 +25,14 @@ pub(crate) struct OfNode {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Forget {
+    #[command(flatten)]
+    server: Server,
+    /// The name that the departed node had
+    name: String,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Split {
     #[command(flatten)]
     server: Server,
@@ -108,6 +116,21 @@ pub(crate) fn remove(arguments: &OfNode) -> anyhow::Result<Outcome> {
     order(&arguments.server, "DELETE", &node_path(name), &arguments.how, &format!("removing {name}"), |status| {
         usize::from(status.nodes.iter().any(|node| node.name == *name && node.state != "departed"))
     })
+}
+
+pub(crate) fn forget(arguments: &Forget) -> anyhow::Result<Outcome> {
+    let name = &arguments.name;
+    let status: Status = arguments.server.get("/v1/cluster")?;
+    // The same request would remove one that is still a member.
+    match status.nodes.iter().find(|node| node.name == *name).map(|node| node.state.as_str()) {
+        Some("departed") => {}
+        Some(state) => bail!("{name} is {state}: only a node that departed is forgotten (`atoll remove {name}` first)"),
+        None => bail!("no departed node of the name {name} is listed by this node"),
+    }
+    let told: Value = arguments.server.ask("DELETE", &node_path(name), &[], &[])?.json()?;
+    let by = told["by"].as_array().map_or(0, Vec::len);
+    println!("{name} is forgotten, by {by} nodes");
+    Ok(Outcome::Done)
 }
 
 pub(crate) fn split(arguments: &Split) -> anyhow::Result<Outcome> {

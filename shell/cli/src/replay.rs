@@ -6,19 +6,18 @@ use crate::Outcome;
 use crate::report::panic_message;
 use crate::watching;
 use anyhow::Context;
-use atoll_node::Output;
 use atoll_server::describe;
 use atoll_types::Time;
-use atoll_wire::{Difference, Replay, Step};
+use atoll_wire::{Came, Difference, End, Replay, Step};
 use clap::Args;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A recording, for example one that `atoll sim --record DIR` wrote
+    /// A recording that `atoll serve --record DIR` or `atoll sim --record DIR` wrote, or the folder: then all in it
     file: PathBuf,
     /// Stops before the first input after this time, in seconds of the node's own clock, as --step prints them
     #[arg(long, value_name = "SECONDS", value_parser = time)]
@@ -58,13 +57,50 @@ struct Progress {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let file = arguments.file.display();
-    let bytes = fs::read(&arguments.file).with_context(|| format!("could not read {file}"))?;
+    if !arguments.file.is_dir() {
+        return replay(&arguments.file, arguments);
+    }
+    let folder = arguments.file.display();
+    if arguments.serve.is_some() {
+        anyhow::bail!("{folder} is a folder: --serve shows one recording, so name one of those in it");
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&arguments.file).with_context(|| format!("could not read {folder}"))? {
+        files.extend(Some(entry?.path()).filter(|path| path.extension().is_some_and(|extension| extension == "rec")));
+    }
+    files.sort();
+    if files.is_empty() {
+        anyhow::bail!("there is no recording (*.rec) in {folder}");
+    }
+    let mut failed = false;
+    for file in &files {
+        println!("{}", file.display());
+        match replay(file, arguments) {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Failed) => failed = true,
+            // The others are worth a look all the same.
+            Err(error) => {
+                failed = true;
+                println!("{error:#}");
+            }
+        }
+        println!();
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+fn replay(path: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let file = path.display();
+    let bytes = fs::read(path).with_context(|| format!("could not read {file}"))?;
     let mut replay = Replay::open(&bytes).with_context(|| format!("{file} cannot be replayed"))?;
     let mut out = BufWriter::new(io::stdout().lock());
     let header = replay.header();
-    let (name, address, build) = (&header.config.name, &header.config.address, &header.build);
-    writeln!(out, "recording of {name} at {address}, begun at {}, by version {build}", header.now)?;
+    let (name, address, build, machine) =
+        (&header.config.name, &header.config.address, &header.build, describe::machine(header.machine));
+    writeln!(out, "recording of {machine}{name} at {address}, begun at {}, by version {build}", header.now)?;
+    if build != env!("CARGO_PKG_VERSION") {
+        writeln!(out, "this is version {}: it may behave differently, rightly so", env!("CARGO_PKG_VERSION"))?;
+    }
     if let Some(address) = &arguments.serve {
         out.flush()?;
         drop(out);
@@ -80,21 +116,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Steps until the end, `--until`, or the first difference.
 fn go(
-    replay: &mut Replay,
+    replay: &mut Replay<'_>,
     arguments: &Arguments,
     progress: &mut Progress,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    loop {
-        let next = replay.ahead().next().map(|(now, input)| (now, describe::step(input)));
-        let Some((now, input)) = next else { break };
+    while let Some((now, input)) = replay.ahead() {
         if arguments.until.is_some_and(|until| now > until) {
             progress.stopped = true;
             break;
         }
-        let heading = format!("step {}  {now}  {input}", progress.steps);
+        let (index, input) = (progress.steps, input.cloned());
+        let heading = || format!("step {index}  {now}  {}", describe::step(index, input.as_ref()));
         if arguments.step {
-            writeln!(out, "{heading}")?;
+            writeln!(out, "{}", heading())?;
             // Before the step: a node that fails in it must not take with it what it failed at.
             out.flush()?;
         }
@@ -110,14 +145,14 @@ fn go(
             }
             Ok(Ok(None)) => break,
             Ok(Err(difference)) => {
-                tell_difference(&difference, &heading, arguments.step, out)?;
+                tell_difference(&difference, heading, arguments.step, out)?;
                 return Ok(Outcome::Failed);
             }
             Err(payload) => {
                 let message = panic_message(&*payload);
                 writeln!(out, "FAILED in step {}, at {now}: {message}", progress.steps)?;
                 if !arguments.step {
-                    writeln!(out, "{heading}")?;
+                    writeln!(out, "{}", heading())?;
                 }
                 return Ok(Outcome::Failed);
             }
@@ -126,23 +161,28 @@ fn go(
     Ok(Outcome::Done)
 }
 
-fn tell_outputs(outputs: &[Output], out: &mut impl Write) -> io::Result<()> {
+fn tell_outputs(outputs: &[Came], out: &mut impl Write) -> io::Result<()> {
     for output in outputs {
-        writeln!(out, "    {}", describe::output(output))?;
+        writeln!(out, "    {}", describe::came(output))?;
     }
     Ok(())
 }
 
-fn tell_difference(difference: &Difference, heading: &str, told: bool, out: &mut impl Write) -> io::Result<()> {
+fn tell_difference(
+    difference: &Difference,
+    heading: impl Fn() -> String,
+    told: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
     writeln!(out, "DIFFERENCE in {difference}")?;
     if !told {
-        writeln!(out, "{heading}")?;
+        writeln!(out, "{}", heading())?;
     }
     writeln!(out, "  the replay gave {} outputs:", difference.outputs.len())?;
     tell_outputs(&difference.outputs, out)
 }
 
-fn conclude(replay: &Replay, progress: &Progress, outcome: Outcome, out: &mut impl Write) -> io::Result<()> {
+fn conclude(replay: &Replay<'_>, progress: &Progress, outcome: Outcome, out: &mut impl Write) -> io::Result<()> {
     let Progress { steps, compared, last, unfinished, stopped } = progress;
     writeln!(out, "replayed {steps} steps, up to {last}; compared the digests of {compared}")?;
     match outcome {
@@ -151,6 +191,19 @@ fn conclude(replay: &Replay, progress: &Progress, outcome: Outcome, out: &mut im
     }
     if *stopped {
         return writeln!(out, "stopped there: the recording goes on");
+    }
+    match replay.end() {
+        Some(End::Stopped) => writeln!(out, "the recording ends there: the node was stopped")?,
+        Some(End::Limit { bytes }) => {
+            writeln!(
+                out,
+                "the recording ends there, since it had reached its limit of {bytes} bytes; the node went on"
+            )?;
+        }
+        Some(End::Behind) => {
+            writeln!(out, "the recording ends there, since it could not be written in time; the node went on")?;
+        }
+        None => {}
     }
     if let Some(byte) = replay.cut() {
         writeln!(out, "the recording is cut off at byte {byte}: what followed is not known")?;

@@ -47,6 +47,12 @@ pub(crate) struct Arguments {
     /// Bytes that the log on disk may have in any case, beyond which it is four times the data [default: 268435456]
     #[arg(long, env = "ATOLL_LOG_BYTES", value_name = "BYTES")]
     log_bytes: Option<u64>,
+    /// Writes down in this folder everything the node is told, to be run again by `atoll replay`
+    #[arg(long, env = "ATOLL_RECORD", value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// The recording ends when it has so many bytes; 0: no limit [default: 1073741824]
+    #[arg(long, env = "ATOLL_RECORD_BYTES", value_name = "BYTES")]
+    record_bytes: Option<u64>,
     /// Parts of the key space, a power of two; counts at founding only [default: 64]
     #[arg(long, env = "ATOLL_BUCKETS")]
     buckets: Option<u16>,
@@ -135,9 +141,9 @@ impl Arguments {
     /// What is not said here is taken from there.
     fn or(self, other: Arguments) -> Arguments {
         take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir,
-            log_bytes, buckets, copies, zone, weight, shards, insecure_listen, max_clients, max_value, max_memory, idle,
-            slow, heartbeat, election, replace, absent_after, evidence, depart_after, arrival, ack_timeout,
-            request_timeout, max_stale, lease, session_idle, max_skew, config)
+            log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, insecure_listen, max_clients,
+            max_value, max_memory, idle, slow, heartbeat, election, replace, absent_after, evidence, depart_after,
+            arrival, ack_timeout, request_timeout, max_stale, lease, session_idle, max_skew, config)
     }
 
     fn with_file(self) -> anyhow::Result<Arguments> {
@@ -167,6 +173,8 @@ impl Arguments {
         set(&mut settings.bootstrap, arguments.bootstrap);
         settings.data_dir = arguments.data_dir;
         set(&mut settings.log_bytes, arguments.log_bytes);
+        settings.record = arguments.record.filter(|folder| !folder.as_os_str().is_empty());
+        set(&mut settings.record_bytes, arguments.record_bytes);
         set(&mut settings.buckets, arguments.buckets);
         set(&mut settings.copies, arguments.copies);
         set(&mut settings.zone, arguments.zone);
@@ -228,6 +236,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
                 match why {
                     Gone::Departed => {
                         say("this node departed, as an operator wanted; started again, it arrives anew");
+                        // What it recorded is written to the end.
+                        server.kill();
                     }
                     Gone::Broken(what) => broken = Some(what),
                 }

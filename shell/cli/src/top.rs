@@ -39,10 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     // Where nobody answers, that is told in plain text as well.
     let first = gather::gather(&arguments.server)?;
     let (sender, views) = sync_channel(1);
-    let (server, every) = (arguments.server.clone(), Duration::from_secs(arguments.every));
-    std::thread::spawn(move || {
-        rates::follow(first, every, || gather::gather(&server), |shown| sender.send(shown).is_ok())
-    });
+    let every = Duration::from_secs(arguments.every);
+    let mut asked = gather::Asked::new(arguments.server.clone(), &first);
+    std::thread::spawn(move || rates::follow(first, every, || asked.gather(), |shown| sender.send(shown).is_ok()));
     let mut terminal = ratatui::try_init()?;
     let ended = show(&mut terminal, &views);
     ratatui::try_restore()?;

@@ -4,12 +4,13 @@
 
 use crate::serve::wait_for_the_end;
 use anyhow::Context;
+use atoll_node::shard::door::ShardInput;
 use atoll_node::{Event, Input, Output};
 use atoll_server::describe;
 use atoll_server::timeline::{self, Builder, NoteKind, Timeline};
 use atoll_sim::{Options, Process, Report, Sight, Watcher};
 use atoll_types::{Address, Time};
-use atoll_wire::Replay;
+use atoll_wire::{Came, Given, Machine, Replay};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -90,15 +91,20 @@ pub(crate) fn simulation(seed: u64, options: &Options) -> (Report, Timeline) {
     (report, watching.builder.finish(title, 0, until))
 }
 
-/// Runs a recording again and puts down what that node saw, up to its end, `until`, or the first difference.
-pub(crate) fn recording(replay: &mut Replay, until: Option<Time>) -> Timeline {
+/// Runs a recording again and puts down what that machine saw, up to its end, `until`, or the first difference.
+pub(crate) fn recording(replay: &mut Replay<'_>, until: Option<Time>) -> Timeline {
     let mut builder = Builder::default();
-    let (name, from) = (replay.header().config.name.to_string(), replay.header().now);
+    let header = replay.header();
+    let (name, from) = (header.config.name.to_string(), header.now);
+    let title = match header.machine {
+        Machine::Node => format!("recording of {name}"),
+        Machine::Cluster | Machine::Shard(_) => format!("recording of {name}, {}", header.machine),
+    };
     let mut last = from;
     // Messages come from addresses; people know nodes by their names.
     let mut names: BTreeMap<Address, String> = BTreeMap::new();
-    loop {
-        let ahead = replay.ahead().next().map(|(now, input)| (now, describe::step(input)));
+    for index in 0.. {
+        let ahead = replay.ahead().map(|(now, input)| (now, describe::step(index, input)));
         let Some((now, text)) = ahead.filter(|(now, _)| until.is_none_or(|until| *now <= until)) else { break };
         last = now;
         let step = match replay.step() {
@@ -110,30 +116,36 @@ pub(crate) fn recording(replay: &mut Replay, until: Option<Time>) -> Timeline {
             }
         };
         builder.note(now.0, NoteKind::Step, &text);
-        if let Some(Input::Message { from, envelope }) = &step.input {
+        if let Some(
+            Given::Node(Input::Message { from, envelope }) | Given::Shard(ShardInput::Message { from, envelope }),
+        ) = &step.input
+        {
             let sender = names.get(from).cloned().unwrap_or_else(|| from.to_string());
             builder.message(now.0.saturating_sub(ON_THE_WAY), Some(now.0), sender, name.clone(), envelope);
         }
-        for output in &step.outputs {
-            match output {
-                Output::Event(Event::Decided { slot, entry }) => builder.decided(*slot, entry),
-                Output::Event(_) => builder.note(now.0, NoteKind::Said, &describe::output(output)),
-                Output::Send { .. }
-                | Output::Persist { .. }
-                | Output::WakeAt(_)
-                | Output::Directive(_)
-                | Output::Answer { .. }
-                | Output::Bucket { .. } => {}
+        for came in &step.outputs {
+            match came {
+                Came::Node(Output::Event(Event::Decided { slot, entry })) => builder.decided(*slot, entry),
+                Came::Node(Output::Event(_)) => builder.note(now.0, NoteKind::Said, &describe::came(came)),
+                Came::Node(
+                    Output::Send { .. }
+                    | Output::Persist { .. }
+                    | Output::WakeAt(_)
+                    | Output::Directive(_)
+                    | Output::Answer { .. }
+                    | Output::Bucket { .. },
+                )
+                | Came::Shard(_) => {}
             }
         }
-        let view = replay.node().map(|node| node.view());
+        let view = replay.view();
         if let Some(state) = view.as_ref().and_then(|view| view.state) {
             names.extend(state.members.values().map(|member| (member.address.clone(), member.name.to_string())));
         }
         let process = BTreeMap::from([(name.clone(), "running".to_owned())]);
         builder.look(now.0, view.as_ref().filter(|view| view.state.is_some()), process);
     }
-    builder.finish(format!("recording of {name}"), from.0, last.0)
+    builder.finish(title, from.0, last.0)
 }
 
 /// Until somebody ends it.

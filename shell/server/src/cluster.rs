@@ -8,6 +8,7 @@ use crate::gauge::Gauge;
 use crate::inbox::Inbox;
 use crate::log::Log;
 use crate::peers::Links;
+use crate::recording::Taped;
 use crate::shard::ToShard;
 use crate::status::{Basis, Board, Gone, Snapshot};
 use crate::switch::Switch;
@@ -60,7 +61,7 @@ pub enum Ordered {
 }
 
 pub(crate) struct ClusterThread {
-    pub(crate) core: Cluster,
+    pub(crate) core: Taped<Cluster>,
     pub(crate) clock: Clock,
     pub(crate) switch: Arc<Switch>,
     pub(crate) links: Links,

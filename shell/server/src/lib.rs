@@ -17,6 +17,7 @@
 //! | `inbox`, `switch`, `call` | what goes between threads |
 //! | `archive` | backups: a directory with the states of all buckets |
 //! | `disk` | what outlives the process, where there is a data directory |
+//! | `recording` | what the machines are told, written down to be run again |
 //! | `peers` | connections between nodes |
 //! | `gateway` | what listeners see of the node behind them |
 //! | `clients`, `resp`, `native`, `http` | the listeners |
@@ -59,6 +60,7 @@ pub mod page;
 mod parting;
 mod peers;
 mod rates;
+mod recording;
 mod refused;
 mod resp;
 pub mod routes;

@@ -9,18 +9,20 @@ use crate::gateway::{Gateway, Seen};
 use crate::gauge::Gauge;
 use crate::log::Log;
 use crate::peers::{self, Accepted, Evidence, Lane, Links};
+use crate::recording::{Recordings, Reel, Taped};
 use crate::refused::Refused;
 use crate::settings::Settings;
 use crate::shard::{Callers, ShardThread};
 use crate::status::{Board, Gone};
 use crate::switch::Switch;
-use atoll_node::{Cluster, Config, Input, Order, Shard, Sorted};
+use atoll_node::{Config, Input, Order, Sorted};
 use atoll_types::{Address, BucketRecord, NodeId, Operation, Record, Rng, Time};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
@@ -50,6 +52,8 @@ pub enum StartError {
     Disk(#[from] disk::DiskError),
     #[error("{0}")]
     Wrong(String),
+    #[error("cannot record in {folder}: {error}; give --record a folder that can be written to")]
+    Record { folder: String, error: io::Error },
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -64,6 +68,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     writer: Option<Writer>,
+    recordings: Option<Recordings>,
 }
 
 fn listen(purpose: &'static str, address: &str, insecure: bool) -> Result<TcpListener, StartError> {
@@ -178,6 +183,11 @@ impl Server {
             let started = Writer::start(&name, taken, journal, files, switch.clone(), failed);
             writer = Some(started.map_err(StartError::Thread)?);
         }
+        let recordings = match &settings.record {
+            Some(folder) => Some(record(folder, &settings, clock.now())?),
+            None => None,
+        };
+        let reel = |machine| recordings.as_ref().map(|recordings| reel(recordings, machine)).transpose();
         let desk = |machine| writer.as_ref().map(|writer| writer.desk(machine));
         let cluster_inbox = switch.cluster.clone();
         let evidence: Evidence =
@@ -203,6 +213,7 @@ impl Server {
                 gateway: gateway.clone(),
                 records: std::mem::take(&mut records.buckets[index]),
                 desk: desk(Machine::Shard(index)),
+                reel: reel(atoll_wire::Machine::Shard(index as u16))?,
             };
             threads.push(thread(format!("{name} shard {index}"), stopping.clone(), move || shard.run())?);
         }
@@ -227,9 +238,10 @@ impl Server {
             peers,
             records: records.cluster,
             desk: desk(Machine::Cluster),
+            reel: reel(atoll_wire::Machine::Cluster)?,
         };
         threads.push(thread(format!("{name} cluster"), stopping, move || cluster.run())?);
-        Ok(Server { gateway, peer: peer_at, http: http_at, resp: resp_at, stop, threads, writer })
+        Ok(Server { gateway, peer: peer_at, http: http_at, resp: resp_at, stop, threads, writer, recordings })
     }
 
     /// Hands over what this node is primary of and says that it goes, so that nobody has to wait for it; then stops.
@@ -270,7 +282,19 @@ impl Server {
             let _ = thread.join();
         }
         drop(self.writer.take());
+        self.recordings.take().into_iter().for_each(Recordings::finish);
     }
+}
+
+fn record(folder: &Path, settings: &Settings, now: Time) -> Result<Recordings, StartError> {
+    let failed = |error| StartError::Record { folder: folder.display().to_string(), error };
+    Recordings::start(folder, &settings.name, settings.record_bytes, now).map_err(failed)
+}
+
+/// A file for one machine.
+fn reel(recordings: &Recordings, machine: atoll_wire::Machine) -> Result<Reel, StartError> {
+    let failed = |error| StartError::Record { folder: recordings.folder().display().to_string(), error };
+    recordings.reel(machine).map_err(failed)
 }
 
 /// Where others reach a place that is listened on.
@@ -300,6 +324,7 @@ struct ShardStart {
     gateway: Gateway,
     records: Vec<BucketRecord>,
     desk: Option<Desk>,
+    reel: Option<Reel>,
 }
 
 impl ShardStart {
@@ -308,7 +333,7 @@ impl ShardStart {
         let address = self.config.address.clone();
         let links = |lane, seed| Links::new(lane, address.clone(), self.evidence.clone(), self.refused.clone(), seed);
         let shard = ShardThread {
-            core: Shard::start(&self.config, self.index, self.seed, self.records, self.clock.now()),
+            core: Taped::shard(&self.config, self.index, self.seed, self.records, self.clock.now(), self.reel),
             clock: self.clock,
             inbox: self.switch.shards[self.index].clone(),
             switch: self.switch.clone(),
@@ -343,6 +368,7 @@ struct ClusterStart {
     peers: TcpListener,
     records: Vec<Record>,
     desk: Option<Desk>,
+    reel: Option<Reel>,
 }
 
 impl ClusterStart {
@@ -350,7 +376,7 @@ impl ClusterStart {
         let address = self.config.address.clone();
         let memory_limit = self.config.limits.memory;
         let cluster = ClusterThread {
-            core: Cluster::start(self.config, self.seed, self.records, self.clock.now()),
+            core: Taped::cluster(self.config, self.seed, self.records, self.clock.now(), self.reel),
             clock: self.clock,
             switch: self.switch.clone(),
             links: Links::new(Lane::Cluster, address, self.evidence, self.refused.clone(), self.seed),

@@ -21,6 +21,10 @@ pub struct Settings {
     pub data_dir: Option<PathBuf>,
     /// The log on disk may be so long in any case; beyond it, four times as long as what it is the log of.
     pub log_bytes: u64,
+    /// Where everything that this node is told is written down, for `atoll replay`.
+    pub record: Option<PathBuf>,
+    /// So many bytes of it; 0: no limit.
+    pub record_bytes: u64,
     pub buckets: u16,
     pub copies: u8,
     pub zone: String,
@@ -55,6 +59,8 @@ impl Default for Settings {
             bootstrap: Vec::new(),
             data_dir: None,
             log_bytes: 256 << 20,
+            record: None,
+            record_bytes: 1 << 30,
             buckets: 64,
             copies: 3,
             zone: String::new(),

@@ -9,6 +9,7 @@ use crate::inbox::Inbox;
 use crate::latency::{Kind, Latencies, Protocol};
 use crate::meters::{Pieces, ShardMeters};
 use crate::peers::Links;
+use crate::recording::Taped;
 use crate::status::CopyStatus;
 use crate::switch::Switch;
 use atoll_node::shard::door::{Answer, Directive, Request, RequestId, ShardInput, ShardOutput};
@@ -66,7 +67,7 @@ pub(crate) struct SnapshotFound {
 }
 
 pub(crate) struct ShardThread {
-    pub(crate) core: Shard,
+    pub(crate) core: Taped<Shard>,
     pub(crate) clock: Clock,
     pub(crate) inbox: Arc<Inbox<ToShard>>,
     pub(crate) switch: Arc<Switch>,

@@ -173,6 +173,9 @@ pub fn look(view: &View<'_>) -> (Status, Vec<BucketStatus>) {
     (status, buckets)
 }
 
+/// Of a node that is not in the cluster any more.
+const DEPARTED: &str = "departed";
+
 /// Where it hangs for all to see.
 #[derive(Debug)]
 pub struct Board {
@@ -239,7 +242,9 @@ impl Board {
     }
 
     pub(crate) fn show(&self, mut snapshot: Snapshot) {
-        self.add_departed(&mut snapshot.status);
+        // Until all is shown: whoever is forgotten meanwhile must not come back with it.
+        let mut departed = self.departed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.add_departed(&mut departed, &mut snapshot.status);
         if **self.buckets.load() != snapshot.buckets {
             self.buckets.store(Arc::new(snapshot.buckets));
         }
@@ -253,12 +258,29 @@ impl Board {
         }
     }
 
-    /// A departed node is listed until one of its name has taken its place.
-    fn add_departed(&self, status: &mut Status) {
+    pub(crate) fn has_departed(&self, name: &str) -> bool {
+        let departed = self.departed.lock().unwrap_or_else(PoisonError::into_inner);
+        departed.values().any(|gone| gone.name == name)
+    }
+
+    /// A departed node is not listed any more.
+    pub(crate) fn forget(&self, name: &str) {
         let mut departed = self.departed.lock().unwrap_or_else(PoisonError::into_inner);
-        for before in &self.status.load().nodes {
+        let before = departed.len();
+        departed.retain(|_, gone| gone.name != name);
+        if departed.len() < before {
+            let mut status = (**self.status.load()).clone();
+            status.nodes.retain(|node| node.name != name || node.state != DEPARTED);
+            self.status.store(Arc::new(status));
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// A departed node is listed until one of its name has taken its place, or an operator has it forgotten.
+    fn add_departed(&self, departed: &mut BTreeMap<u32, NodeStatus>, status: &mut Status) {
+        for before in self.status.load().nodes.iter().filter(|node| node.state != DEPARTED) {
             if status.nodes.iter().all(|node| node.id != before.id) {
-                let gone = NodeStatus { state: "departed".to_owned(), primaries: 0, copies: 0, ..before.clone() };
+                let gone = NodeStatus { state: DEPARTED.to_owned(), primaries: 0, copies: 0, ..before.clone() };
                 departed.insert(gone.id, gone);
             }
         }

@@ -165,10 +165,49 @@ async fn the_guide_the_dashboard_and_the_alerts_name_what_there_is() {
     assert!(panels.iter().all(|panel| panel["targets"].as_array().is_some_and(|targets| !targets.is_empty())));
 }
 
-#[test]
-fn prometheus_takes_the_alerts() {
-    match Command::new("promtool").args(["check", "rules"]).arg(root("deploy/alerts.yaml")).output() {
+fn check_rules(file: &Path) {
+    match Command::new("promtool").args(["check", "rules"]).arg(file).output() {
         Err(error) => eprintln!("skipped: promtool cannot be started here ({error}); Debian's `prometheus` has it"),
         Ok(output) => assert!(output.status.success(), "{output:?}"),
     }
+}
+
+#[test]
+fn prometheus_takes_the_alerts() {
+    check_rules(&root("deploy/alerts.yaml"));
+}
+
+/// Every expression beneath a value of the dashboard.
+fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
+    if let Some(expression) = value["expr"].as_str() {
+        found.push(expression.to_owned());
+    }
+    let lists = value.as_array().into_iter().flatten();
+    lists.chain(value.as_object().into_iter().flat_map(|object| object.values())).for_each(|part| {
+        expressions(part, found);
+    });
+}
+
+/// As rules, with something in the place of Grafana's variables: a tool that reads dashboards is not at hand.
+#[test]
+fn prometheus_takes_the_queries_of_the_dashboard() {
+    let mut found = Vec::new();
+    expressions(&serde_json::from_str(&text("deploy/grafana.json")).expect("JSON"), &mut found);
+    assert!(found.len() > 10, "{found:?}");
+    let filled = |expression: &str| {
+        let spans = ["$__rate_interval", "$__range", "$__interval"];
+        let spanned = spans.iter().fold(expression.to_owned(), |text, span| text.replace(span, "5m"));
+        ["$job", "$node", "$instance"].iter().fold(spanned, |text, name| text.replace(name, ".+"))
+    };
+    let rules = found.iter().enumerate().map(|(number, expression)| {
+        let expression = filled(expression);
+        assert!(!expression.contains('$'), "an unknown variable: {expression}");
+        serde_json::json!({"record": format!("query:{number}"), "expr": expression})
+    });
+    let groups = serde_json::json!({"groups": [{"name": "dashboard", "rules": rules.collect::<Vec<_>>()}]});
+    let file = std::env::temp_dir().join(format!("atoll-queries-{}.yaml", std::process::id()));
+    // JSON is YAML.
+    fs::write(&file, groups.to_string()).expect("a file can be written");
+    check_rules(&file);
+    let _ = fs::remove_file(&file);
 }

@@ -93,7 +93,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_as_a_recording(bytes in vec(any::<u8>(), 0..2000), headed: bool) {
-        let bytes = if headed { [b"ATOLLREC\x01\x00", &bytes[..]].concat() } else { bytes };
+        let bytes = if headed { [b"ATOLLREC\x03\x00", &bytes[..]].concat() } else { bytes };
         prop_assert!(Replay::open(&bytes).is_err());
     }
 

@@ -1,9 +1,9 @@
 //! Recordings: of a real node, replayed, cut, damaged and falsified.
 
 use crate::samples;
-use atoll_node::{Event, Input, Node, Output};
+use atoll_node::{Cluster, Event, Input, Node, Output};
 use atoll_types::{JournalSeq, Payload, Time};
-use atoll_wire::{Recorder, RecordingError, Replay, ReplayError, What};
+use atoll_wire::{Came, End, Given, Machine, Recorder, RecordingError, Replay, ReplayError, Tape, What};
 use std::time::Duration;
 
 const START: Time = Time(5_000_000);
@@ -93,8 +93,8 @@ fn each_step_tells_what_came_of_it() {
     scene.live(2);
     let mut replay = Replay::open(&scene.bytes).unwrap();
     assert_eq!((replay.header().seed, replay.header().now), (SEED, START));
-    assert_eq!(replay.ahead().next(), Some((START, None)));
-    assert!(replay.node().is_none());
+    assert_eq!(replay.ahead(), Some((START, None)));
+    assert!(replay.digest().is_none());
     let start = replay.step().unwrap().unwrap();
     assert_eq!((start.index, start.now, start.input, start.compared), (0, START, None, true));
     let mut last = None;
@@ -102,10 +102,11 @@ fn each_step_tells_what_came_of_it() {
         last = Some(step);
     }
     let last = last.unwrap();
-    assert_eq!((last.index, last.now, last.outputs), (6, scene.now, scene.outputs));
-    assert!(matches!(last.input, Some(Input::Submit { ticket: 1, .. })));
-    assert_eq!(replay.node().unwrap().digest(), scene.node.digest());
-    assert_eq!((replay.step(), replay.ahead().count()), (Ok(None), 0));
+    let outputs: Vec<Came> = scene.outputs.into_iter().map(Came::Node).collect();
+    assert_eq!((last.index, last.now, last.outputs), (6, scene.now, outputs));
+    assert!(matches!(last.input, Some(Given::Node(Input::Submit { ticket: 1, .. }))));
+    assert_eq!(replay.digest(), Some(scene.node.digest()));
+    assert_eq!((replay.step(), replay.ahead()), (Ok(None), None));
 }
 
 #[test]
@@ -117,11 +118,16 @@ fn every_kind_of_input_is_recorded() {
     for input in &inputs {
         bytes.extend(recorder.step(START, input, &[], &node));
     }
-    // Read, and not replayed: a lone node has no business with most of these.
-    let replay = Replay::open(&bytes).unwrap();
+    // Read; what comes of it differs, since a lone node has no business with most of these.
+    let mut replay = Replay::open(&bytes).unwrap();
     assert_eq!((&replay.header().records, &replay.header().config), (&samples::records(), &samples::config()));
     assert_eq!(replay.cut(), None);
-    assert!(replay.ahead().skip(1).map(|(_, input)| input).eq(inputs.iter().map(Some)));
+    let mut read = Vec::new();
+    while let Some((_, input)) = replay.ahead() {
+        read.extend(input.cloned());
+        let _ = replay.step();
+    }
+    assert_eq!(read, inputs.into_iter().map(Given::Node).collect::<Vec<_>>());
 }
 
 #[test]
@@ -200,8 +206,9 @@ fn outputs_that_differ_are_found_at_their_step() {
     let Err(ReplayError::Difference(difference)) = Replay::run(&scene.bytes) else {
         panic!("the difference was not seen");
     };
-    assert_eq!((difference.index, difference.now, difference.input.clone()), (4, now, Some(Input::Wake)));
-    assert_eq!(difference.outputs, outputs);
+    let wake = Some(Given::Node(Input::Wake));
+    assert_eq!((difference.index, difference.now, difference.input.clone()), (4, now, wake));
+    assert_eq!(difference.outputs, outputs.into_iter().map(Came::Node).collect::<Vec<_>>());
     assert!(matches!(difference.what, What::OutputsDiffer { .. }));
     assert!(difference.to_string().starts_with("step 4, at 6.060000: the outputs differ"), "{difference}");
 }
@@ -237,4 +244,79 @@ fn a_state_that_differs_is_found_where_it_is_digested() {
 fn a_recorder_that_is_not_told_of_the_start_complains() {
     let (mut recorder, _) = Recorder::new(&samples::config(), SEED, &[], START);
     recorder.input(START, &Input::Wake);
+}
+
+/// A cluster machine as a thread drives it: all that waits is given at once, and what is safe is told between two
+/// outputs.
+fn a_machine_on_a_thread(rounds: u64) -> (Vec<u8>, u64) {
+    let config = samples::config();
+    let mut tape = Tape::new(Machine::Cluster, &config, SEED, START);
+    let mut cluster = Cluster::start(config, SEED, vec![], START);
+    let mut now = START;
+    for ticket in 0..rounds {
+        now = now + Duration::from_millis(20);
+        for input in [Input::Wake, Input::Submit { ticket, payload: Payload::from(&b"hello"[..]) }] {
+            tape.input(now, &input);
+            cluster.handle(now, input);
+        }
+        while let Some(output) = cluster.poll() {
+            tape.output(&output);
+            if let Output::Persist { seq, .. } = output {
+                now = now + Duration::from_micros(3);
+                tape.input(now, &Input::Persisted(seq));
+                cluster.handle(now, Input::Persisted(seq));
+            }
+        }
+        tape.drained((ticket % 8 == 0).then(|| cluster.digest()));
+        // A round in which nothing came.
+        assert!(cluster.poll().is_none());
+        tape.drained(None);
+    }
+    tape.end(End::Limit { bytes: 7 });
+    (tape.take(), cluster.digest())
+}
+
+#[test]
+fn a_machine_that_was_given_much_at_once_replays() {
+    let (bytes, digest) = a_machine_on_a_thread(60);
+    let summary = Replay::run(&bytes).unwrap();
+    assert!(summary.steps > 180, "{summary:?}");
+    assert_eq!((summary.cut, summary.end), (None, Some(End::Limit { bytes: 7 })));
+    let mut replay = Replay::open(&bytes).unwrap();
+    assert_eq!(replay.header().machine, Machine::Cluster);
+    while replay.step().unwrap().is_some() {}
+    assert_eq!(replay.digest(), Some(digest));
+}
+
+#[test]
+fn of_a_machine_on_a_thread_any_beginning_replays_and_no_flipped_bit_does() {
+    let (bytes, _) = a_machine_on_a_thread(4);
+    let header = Replay::open(&bytes).unwrap().header().clone();
+    assert_eq!(header.seed, SEED);
+    for cut in 0..bytes.len() {
+        match Replay::run(&bytes[..cut]) {
+            Ok(summary) => assert!(summary.end.is_none() && summary.cut.is_none_or(|at| at < cut), "cut at {cut}"),
+            Err(ReplayError::Recording(RecordingError::NotARecording | RecordingError::NoHeader { .. })) => {}
+            Err(other) => panic!("cut at {cut}: {other}"),
+        }
+    }
+    for place in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        // In the last frame it looks like an end that was not written out.
+        if let Ok(summary) = Replay::run(&damaged) {
+            assert!(summary.end.is_none() && summary.cut.is_some_and(|at| at <= place), "damage at {place}");
+        }
+    }
+}
+
+#[test]
+fn nothing_follows_the_end_of_a_recording() {
+    let (mut bytes, _) = a_machine_on_a_thread(1);
+    let at = bytes.len();
+    let mut more = Tape::new(Machine::Cluster, &samples::config(), SEED, START);
+    let _ = more.take();
+    more.drained(None);
+    bytes.extend(more.take());
+    assert_eq!(Replay::run(&bytes), Err(RecordingError::OutOfPlace { at, kind: 2 }.into()));
 }

@@ -92,7 +92,7 @@ pub(super) fn between(before: &Look, now: &Look) -> Shown {
         BucketRow { bucket: bucket.clone(), writes: if seconds > 0.0 { more as f64 / seconds } else { 0.0 } }
     };
     let buckets = now.buckets.iter().map(row).collect();
-    Shown { status: now.status.clone(), nodes, buckets, total, trouble: None }
+    Shown { status: now.status.clone(), nodes, buckets, total, trouble: now.instead.clone() }
 }
 
 fn load(before: &Counts, now: &Counts, seconds: f64, spread: &Spread) -> Load {
@@ -199,7 +199,7 @@ mod tests {
         };
         let status = Status { nodes: vec![named("n1"), named("silent")], ..Status::default() };
         let counts = BTreeMap::from([("n1".to_owned(), Counts::read(metrics))]);
-        Look { at, status, buckets: vec![bucket], counts }
+        Look { at, status, buckets: vec![bucket], counts, instead: None }
     }
 
     #[test]

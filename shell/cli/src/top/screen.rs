@@ -28,7 +28,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown, choice: &mut Choice) {
     ];
     let [head, top, middle, below, rest, foot] = Layout::vertical(heights).areas(frame.area());
     frame.render_widget(Paragraph::new(title(shown, choice)), head);
-    frame.render_widget(node_table(shown), top);
+    frame.render_widget(node_table(shown, top.width), top);
     frame.render_widget(Paragraph::new(moves), middle);
     frame.render_widget(Paragraph::new(troubles), below);
     draw_buckets(frame, rest, shown, choice);
@@ -67,16 +67,59 @@ fn heading<'a>(names: impl IntoIterator<Item = &'a str>) -> Row<'a> {
     Row::new(names.into_iter().map(Cell::from)).style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-fn node_table(shown: &Shown) -> Table<'_> {
-    let leader = shown.status.government.leader.as_deref();
-    let rows = shown.nodes.iter().take(NODES_MOST).map(|row| node_row(row, leader));
-    let widths = [12, 9, 7, 7, 8, 8, 7, 7, 7].map(Constraint::Length);
-    Table::new(rows, widths)
-        .header(heading(["node", "state", "primary", "copies", "reads/s", "writes/s", "p50", "p99", "memory"]))
-        .column_spacing(1)
+/// What stands above a column, how wide it is, and how soon it goes where there is too little room: the highest first.
+struct Column(&'static str, u16, u8);
+
+const NODE_COLUMNS: [Column; 9] = [
+    Column("node", 12, 0),
+    Column("state", 9, 1),
+    Column("primary", 7, 2),
+    Column("copies", 7, 6),
+    Column("reads/s", 8, 5),
+    Column("writes/s", 8, 3),
+    Column("p50", 7, 7),
+    Column("p99", 7, 4),
+    Column("memory", 7, 8),
+];
+
+const BUCKET_COLUMNS: [Column; 7] = [
+    Column("bucket", 7, 0),
+    Column("slots", 11, 6),
+    Column("primary", 9, 1),
+    Column("members", 20, 5),
+    Column("state", 10, 2),
+    Column("keys", 9, 4),
+    Column("writes/s", 8, 3),
+];
+
+/// Which of the columns there is room for. Narrower ones would be cut to letters that say nothing.
+fn fitting(columns: &[Column], room: u16) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..columns.len()).collect();
+    let width = |kept: &[usize]| kept.iter().map(|&index| columns[index].1 + 1).sum::<u16>().saturating_sub(1);
+    while kept.len() > 1 && width(&kept) > room {
+        let last = kept.iter().copied().max_by_key(|&index| columns[index].2);
+        kept.retain(|&index| Some(index) != last);
+    }
+    kept
 }
 
-fn node_row<'a>(row: &'a NodeRow, leader: Option<&str>) -> Row<'a> {
+fn table<'a>(columns: &'static [Column], room: u16, rows: impl Iterator<Item = Vec<Cell<'a>>>) -> Table<'a> {
+    let kept = fitting(columns, room);
+    let rows = rows.map(|cells| {
+        let cells = cells.into_iter().enumerate().filter(|(index, _)| kept.contains(index));
+        Row::new(cells.map(|(_, cell)| cell).collect::<Vec<_>>())
+    });
+    let rows: Vec<Row<'a>> = rows.collect();
+    let widths = kept.iter().map(|&index| Constraint::Length(columns[index].1));
+    Table::new(rows, widths).header(heading(kept.iter().map(|&index| columns[index].0))).column_spacing(1)
+}
+
+fn node_table(shown: &Shown, room: u16) -> Table<'_> {
+    let leader = shown.status.government.leader.as_deref();
+    table(&NODE_COLUMNS, room, shown.nodes.iter().take(NODES_MOST).map(|row| node_row(row, leader)))
+}
+
+fn node_row<'a>(row: &'a NodeRow, leader: Option<&str>) -> Vec<Cell<'a>> {
     let node = &row.node;
     let color = match node.state.as_str() {
         "present" => Color::Green,
@@ -85,7 +128,7 @@ fn node_row<'a>(row: &'a NodeRow, leader: Option<&str>) -> Row<'a> {
     };
     let name = if leader == Some(&node.name) { format!("{}*", node.name) } else { node.name.clone() };
     let of_load = |show: fn(&Load) -> String| row.load.as_ref().map_or_else(|| "-".to_owned(), show);
-    Row::new([
+    vec![
         Cell::from(name),
         Cell::from(&*node.state).style(Style::new().fg(color)),
         Cell::from(node.primaries.to_string()),
@@ -95,7 +138,7 @@ fn node_row<'a>(row: &'a NodeRow, leader: Option<&str>) -> Row<'a> {
         Cell::from(of_load(|load| time(load.p50))),
         Cell::from(of_load(|load| time(load.p99))),
         Cell::from(of_load(|load| bytes(load.bytes))),
-    ])
+    ]
 }
 
 fn moves(shown: &Shown) -> Vec<Line<'_>> {
@@ -134,11 +177,8 @@ fn draw_buckets(frame: &mut Frame<'_>, area: Rect, shown: &Shown, choice: &mut C
     sort(&mut rows, choice.sort);
     let room = usize::from(area.height.saturating_sub(1));
     choice.scroll = choice.scroll.min(rows.len().saturating_sub(room));
-    let widths = [7, 13, 9, 20, 10, 9, 8].map(Constraint::Length);
-    let table = Table::new(rows.iter().skip(choice.scroll).take(room).map(|row| bucket_row(row)), widths)
-        .header(heading(["bucket", "slots", "primary", "members", "state", "keys", "writes/s"]))
-        .column_spacing(1);
-    frame.render_widget(table, area);
+    let shown = rows.iter().skip(choice.scroll).take(room).map(|row| bucket_row(row));
+    frame.render_widget(table(&BUCKET_COLUMNS, area.width, shown), area);
 }
 
 /// Does any word of the row contain it?
@@ -166,7 +206,7 @@ fn sort(rows: &mut [&BucketRow], sort: Sort) {
     }
 }
 
-fn bucket_row(row: &BucketRow) -> Row<'_> {
+fn bucket_row(row: &BucketRow) -> Vec<Cell<'_>> {
     let bucket = &row.bucket;
     let color = match bucket.state.as_str() {
         "serving" => Color::Green,
@@ -177,7 +217,7 @@ fn bucket_row(row: &BucketRow) -> Row<'_> {
     if !bucket.catching_up.is_empty() {
         members += &format!(" +{}", bucket.catching_up.join(" +"));
     }
-    Row::new([
+    vec![
         Cell::from(bucket.bucket.to_string()),
         Cell::from(format!("{}-{}", bucket.slots[0], bucket.slots[1])),
         Cell::from(bucket.primary.as_deref().unwrap_or("nobody")),
@@ -185,7 +225,7 @@ fn bucket_row(row: &BucketRow) -> Row<'_> {
         Cell::from(&*bucket.state).style(Style::new().fg(color)),
         Cell::from(bucket.keys.map_or_else(|| "-".to_owned(), |keys| keys.to_string())),
         Cell::from(number(row.writes)),
-    ])
+    ]
 }
 
 fn help(choice: &Choice) -> Line<'static> {

@@ -113,3 +113,16 @@ fn numbers_are_short() {
     assert_eq!([None, Some(85e-6), Some(0.0012), Some(3.0)].map(time), ["-", "85µs", "1.2ms", "3.0s"]);
     assert_eq!([512.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes), ["512B", "2.0K", "3.5M"]);
 }
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns_and_none_that_is_cut() {
+    let names = |columns: &[Column], room| -> Vec<&str> {
+        fitting(columns, room).into_iter().map(|index| columns[index].0).collect()
+    };
+    assert_eq!(names(&NODE_COLUMNS, 80).len(), 9);
+    assert_eq!(names(&NODE_COLUMNS, 50), ["node", "state", "primary", "writes/s", "p99"]);
+    assert_eq!(names(&BUCKET_COLUMNS, 80).len(), 7);
+    assert_eq!(names(&BUCKET_COLUMNS, 50), ["bucket", "primary", "state", "keys", "writes/s"]);
+    assert_eq!(names(&BUCKET_COLUMNS, 20), ["bucket", "primary"]);
+    assert_eq!(names(&BUCKET_COLUMNS, 0), ["bucket"]);
+}

@@ -5,7 +5,7 @@ use crate::ports::free_address;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -44,10 +44,15 @@ impl Cluster {
     /// The same, with disks. A short log, so that it is cut while a test runs.
     pub(crate) fn start_durable(founders: usize) -> Cluster {
         let mut cluster = Cluster::prepare(founders, &["--log-bytes", "1048576"]);
-        cluster.data = Some(Cluster::scratch());
+        cluster.keep_data();
         cluster.start_all();
         cluster.wait_until_healthy();
         cluster
+    }
+
+    /// Before it is started: each node gets a disk.
+    pub(crate) fn keep_data(&mut self) {
+        self.data = Some(Cluster::scratch());
     }
 
     /// A place of this test's own.
@@ -95,6 +100,18 @@ impl Cluster {
         self.nodes[node].process = Some(command.spawn().unwrap());
     }
 
+    /// The same, with what it says in a file.
+    pub(crate) fn start_node_telling(&mut self, node: usize, told: &Path) {
+        let mut command = self.command(node);
+        command.stdout(Stdio::null()).stderr(std::fs::File::create(told).unwrap());
+        self.nodes[node].process = Some(command.spawn().unwrap());
+    }
+
+    /// Whether the process is still there.
+    pub(crate) fn runs(&mut self, node: usize) -> bool {
+        self.nodes[node].process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_none())
+    }
+
     /// What starts a node.
     pub(crate) fn command(&self, node: usize) -> Command {
         let join: Vec<String> = self.nodes.iter().map(|node| node.advertised.to_string()).collect();
@@ -106,7 +123,10 @@ impl Cluster {
         command.args(["serve", "--name", &place.name]);
         command.args(["--peer", &place.peer.to_string(), "--advertise-peer", &place.advertised.to_string()]);
         command.args(["--http", &place.http.to_string(), "--resp", &place.resp.to_string()]);
-        command.args(["--join", &join.join(","), "--shards", "1"]);
+        command.args(["--join", &join.join(",")]);
+        if !self.more.iter().any(|flag| flag == "--shards") {
+            command.args(["--shards", "1"]);
+        }
         if node < self.founders {
             command.args(["--bootstrap", &founders.join(",")]);
         }

@@ -8,7 +8,7 @@
 //! | `ports.rs`, of the server's tests | where nobody listens |
 //! | `load.rs` | writers and readers, and what must hold of what they saw |
 //! | `proxy.rs` | links between nodes that can be cut, one way or both |
-//! | `failures.rs`, `changes.rs`, `links.rs`, `durable.rs`, `disks.rs`, `backup.rs` | the tests |
+//! | `failures.rs`, `changes.rs`, `links.rs`, `durable.rs`, `disks.rs`, `backup.rs`, `recording.rs` | the tests |
 
 // The functions around the tests are tests as well; clippy knows only those that are marked.
 #![allow(clippy::unwrap_used)]
@@ -25,3 +25,4 @@ mod load;
 #[path = "../../../server/tests/common/ports.rs"]
 mod ports;
 mod proxy;
+mod recording;

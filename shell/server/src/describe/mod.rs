@@ -1,14 +1,16 @@
 //! Inputs and outputs of a node, a readable line each. For people only: no tool should parse them.
 //!
 //! Not here: messages (`describe/message.rs`), entries of the log (`describe/entry.rs`), what concerns buckets
-//! (`describe/bucket.rs`).
+//! (`describe/bucket.rs`), what only a shard is given (`describe/shard.rs`).
 
 mod bucket;
 mod entry;
 mod message;
+mod shard;
 
 use atoll_node::{Envelope, Event, Input, Order, Output, Rejection};
 use atoll_types::{Entry, Government, Incarnation, NodeId, Payload, Record};
+use atoll_wire::{Came, Given, Machine};
 use std::fmt::Display;
 
 /// What an entry of the cluster log says.
@@ -21,9 +23,31 @@ pub fn envelope(envelope: &Envelope) -> String {
     message::envelope(envelope)
 }
 
-/// What a step does: an input, or the start of the node.
-pub fn step(input: Option<&Input>) -> String {
-    input.map_or_else(|| "start".to_owned(), self::input)
+/// What a step of a recording does: an input, or the start.
+pub fn step(index: u64, given: Option<&Given>) -> String {
+    match given {
+        Some(Given::Node(input)) => self::input(input),
+        Some(Given::Shard(input)) => shard::input(input),
+        None if index == 0 => "start".to_owned(),
+        None => "asked for more".to_owned(),
+    }
+}
+
+/// What a recording is of, before the name of its node.
+pub fn machine(machine: Machine) -> String {
+    match machine {
+        Machine::Node => String::new(),
+        Machine::Cluster => "the cluster machine of ".to_owned(),
+        Machine::Shard(index) => format!("shard {index} of "),
+    }
+}
+
+/// What came of it.
+pub fn came(came: &Came) -> String {
+    match came {
+        Came::Node(output) => self::output(output),
+        Came::Shard(output) => shard::output(output),
+    }
 }
 
 fn input(input: &Input) -> String {
@@ -61,7 +85,7 @@ pub fn output(output: &Output) -> String {
         Output::Persist { seq, record } => format!("write record {}: {}", seq.0, self::record(record)),
         Output::WakeAt(time) => format!("wake at {time}"),
         Output::Event(event) => format!("event: {}", self::event(event)),
-        Output::Directive(directive) => format!("to the shards: {directive:?}"),
+        Output::Directive(directive) => format!("to the shards: {}", shard::directive(directive)),
         Output::Answer { id, answer } => bucket::answer(*id, answer),
         Output::Bucket { event, .. } => format!("bucket: {}", bucket::event(event)),
     }
@@ -172,6 +196,7 @@ fn list(items: impl IntoIterator<Item = impl Display>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atoll_node::shard::door::ShardInput;
     use atoll_types::{Ballot, Body, Cause, Entry, Generation, Slot, Time};
     use std::sync::Arc;
 
@@ -182,10 +207,11 @@ mod tests {
 
     #[test]
     fn inputs_read_as_sentences() {
-        assert_eq!(step(None), "start");
-        assert_eq!(step(Some(&Input::Wake)), "wake");
+        assert_eq!(step(0, None), "start");
+        assert_eq!(step(1, Some(&Given::Node(Input::Wake))), "wake");
+        assert_eq!(step(2, Some(&Given::Shard(ShardInput::Wake))), "wake");
         let submit = Input::Submit { ticket: 7, payload: b"hello".as_slice().into() };
-        assert_eq!(step(Some(&submit)), "submit \"hello\", ticket 7");
+        assert_eq!(input(&submit), "submit \"hello\", ticket 7");
     }
 
     #[test]

@@ -157,7 +157,13 @@ async fn answer(
     request.extensions_mut().insert(Connection(connection));
     let kind = Kind::of(request.method(), request.uri().path(), request.headers());
     let id = request_id::of(request.headers(), &app.gateway);
-    let span = debug_span!("request", id = id.as_str(), method = %request.method(), path = request.uri().path());
+    let span = debug_span!(
+        "request",
+        id = id.as_str(),
+        method = %request.method(),
+        path = request.uri().path(),
+        traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok()),
+    );
     let mut response =
         match check_head(request.headers()).and_then(|()| origin::check(request.method(), request.headers())) {
             Ok(()) => router.call(request).instrument(span.clone()).await?,

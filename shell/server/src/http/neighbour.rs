@@ -1,4 +1,4 @@
-//! Asks the HTTP listener of another node: one GET, one answer.
+//! Asks the HTTP listener of another node: one request, one answer.
 
 use std::io::{self, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,8 +9,13 @@ const ANSWER_MOST: u64 = 16 << 20;
 
 /// The body of the answer, if its status is 200. Whoever asks sets the time limit.
 pub(super) async fn get(address: &str, path: &str) -> io::Result<Vec<u8>> {
+    ask("GET", address, path).await
+}
+
+/// The same, by another method.
+pub(super) async fn ask(method: &str, address: &str, path: &str) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MOST).read_to_end(&mut answer).await?;

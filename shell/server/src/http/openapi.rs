@@ -206,7 +206,9 @@ fn operations() -> Map<String, Value> {
     let name = || path("name", "of a node");
     let answers = [TAKEN, NOT_POSSIBLE, LATER, UNKNOWN];
     let post = |summary: &str, parameters| json!({"post": operation(summary, parameters, &answers)});
-    let remove = operation("Removes a node for good", vec![name(), plan()], &answers);
+    let here = query("here", "boolean", "true: a departed node is forgotten by this node only");
+    let summary = "Removes a node for good; one that has departed is no longer listed";
+    let remove = operation(summary, vec![name(), plan(), here], &answers);
     let bucket = || query("bucket", "integer", "this one only");
     let from = query("from", "string", "the node whose copy is gone on from, or `empty`");
     Map::from_iter([

@@ -7,7 +7,8 @@ use super::App;
 use super::buckets;
 use super::cluster::name_of;
 use super::error::Error;
-use super::text::{Parameters, percent_decode, wrong};
+use super::neighbour;
+use super::text::{Parameters, percent_decode, percent_encode, wrong};
 use crate::cluster::Ordered;
 use crate::status::Status;
 use atoll_distributor::{Hypothesis, Move, Plan};
@@ -17,12 +18,15 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Without a leader an order waits; the asker does not.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long another node may take to forget.
+const NEIGHBOURLY: Duration = Duration::from_secs(2);
 
 pub(super) async fn drain(State(app): State<App>, request: Request) -> Result<Response, Error> {
     let parameters = Parameters::of(request.uri(), &["plan"])?;
@@ -38,9 +42,33 @@ pub(super) async fn undrain(State(app): State<App>, request: Request) -> Result<
 }
 
 pub(super) async fn remove(State(app): State<App>, request: Request) -> Result<Response, Error> {
-    let parameters = Parameters::of(request.uri(), &["plan"])?;
-    let node = node_in_path(&app, request.uri(), "")?;
+    let parameters = Parameters::of(request.uri(), &["plan", "here"])?;
+    let name = path_part(request.uri(), "/v1/cluster/nodes/", "")?;
+    if app.gateway.board().has_departed(&name) || parameters.flag("here")? {
+        return Ok(forget(&app, &name, &parameters).await?.into_response());
+    }
+    let node = node_named(&app, &name)?;
     either(&app, &parameters, Hypothesis::Departure { node }, "remove", Order::Depart(node)).await
+}
+
+/// One that departed is no longer listed: here, and by all who can be asked now. `here`: by nobody else.
+async fn forget(app: &App, name: &str, parameters: &Parameters) -> Result<Json<Value>, Error> {
+    if parameters.flag("plan")? {
+        return Ok(Json(json!({"moves": [], "alarms": [], "refused": null})));
+    }
+    let (board, routes) = (app.gateway.board(), app.gateway.board().routes());
+    board.forget(name);
+    let mut by = vec![app.gateway.settings().name.clone()];
+    if !parameters.flag("here")? {
+        let path = format!("/v1/cluster/nodes/{}?here=true", percent_encode(name.as_bytes()));
+        let others = routes.places.iter().filter(|(node, place)| **node != routes.me && place.present);
+        let asked = others.map(|(_, place)| async {
+            let asked = timeout(NEIGHBOURLY, neighbour::ask("DELETE", &place.http, &path)).await;
+            asked.ok().and_then(Result::ok).map(|_| place.name.to_string())
+        });
+        by.extend(join_all(asked).await.into_iter().flatten());
+    }
+    Ok(Json(json!({"forgotten": name, "by": by})))
 }
 
 pub(super) async fn split(State(app): State<App>, request: Request) -> Result<Response, Error> {

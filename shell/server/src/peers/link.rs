@@ -166,9 +166,9 @@ impl Link {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
-                    // Its task notices as well, when it reads.
                     out.stream = None;
-                    break;
+                    self.stuck.notify_one();
+                    return;
                 }
             }
         }
@@ -221,7 +221,9 @@ impl Link {
         self.out.borrow_mut().stream = Some(stream.clone());
         self.flush();
         let mut nothing = [0; 64];
-        loop {
+        // Until a write has failed. A connection that is broken can always be written to, and that it can be read as
+        // well is heard only once this task waits: one that went on would never wait, nor let the thread do anything.
+        while self.out.borrow().stream.is_some() {
             let waiting = self.is_waiting();
             select! {
                 ready = stream.readable() => {
@@ -299,6 +301,30 @@ mod tests {
     async fn a_name_that_nobody_answers_for_is_given_up() {
         let never = within(Duration::from_millis(1), std::future::pending::<io::Result<()>>());
         assert_eq!(never.await.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+    }
+
+    /// The peer goes while something waits for it, before this thread hears that its connection can be read.
+    async fn hold_a_connection_that_broke() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("its address")).await.expect("a connection");
+        let (peer, _) = listener.accept().expect("the same connection");
+        stream.writable().await.expect("it can be written to");
+        stream.try_write(b"never read, so that the end is a reset").expect("room");
+        drop(peer);
+        let link = Link::new("there:1".into(), Rc::default());
+        assert!(link.queue(&envelope()));
+        link.hold(stream).await;
+    }
+
+    #[test]
+    fn a_connection_that_broke_does_not_keep_its_thread() {
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(hold_a_connection_that_broke());
+            let _ = done.send(());
+        });
+        assert!(is_done.recv_timeout(Duration::from_secs(20)).is_ok(), "the thread can do nothing else any more");
     }
 
     #[tokio::test]
