@@ -7,6 +7,8 @@ use crate::index::Handle;
 use std::cmp::Ordering;
 
 const BLOCK_MOST: usize = 512;
+/// A list that is full gets room for so many more: one that doubled would stand a third empty.
+const BLOCK_STEP: usize = 32;
 /// Two neighbours that have together no more than this become one.
 const BLOCK_MERGED: usize = BLOCK_MOST / 2;
 
@@ -21,6 +23,13 @@ pub(crate) struct Order {
 pub(crate) struct Place {
     block: usize,
     within: usize,
+}
+
+fn insert(list: &mut Vec<Handle>, within: usize, handle: Handle) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(BLOCK_STEP.min(list.len().max(4)));
+    }
+    list.insert(within, handle);
 }
 
 impl Order {
@@ -38,19 +47,27 @@ impl Order {
         Place { block, within: self.blocks.last().map_or(0, Vec::len) }
     }
 
+    /// The key at this place has another handle from now on.
+    pub(crate) fn replace(&mut self, place: Place, handle: Handle) {
+        if let Some(held) = self.blocks.get_mut(place.block).and_then(|block| block.get_mut(place.within)) {
+            *held = handle;
+        }
+    }
+
     pub(crate) fn insert(&mut self, place: Place, handle: Handle) {
         let Place { block, within } = place;
         let is_last = block + 1 >= self.blocks.len();
         match self.blocks.get_mut(block) {
             None => self.blocks.push(vec![handle]),
-            Some(list) if list.len() < BLOCK_MOST => list.insert(within, handle),
+            Some(list) if list.len() < BLOCK_MOST => insert(list, within, handle),
             // Keys that come in order leave full blocks behind, not halves.
             Some(list) if is_last && within == list.len() => self.blocks.push(vec![handle]),
             Some(list) => {
                 let mut upper = list.split_off(BLOCK_MOST / 2);
+                list.shrink_to(BLOCK_MOST / 2 + BLOCK_STEP);
                 match within.checked_sub(list.len()) {
-                    Some(above) => upper.insert(above, handle),
-                    None => list.insert(within, handle),
+                    Some(above) => insert(&mut upper, above, handle),
+                    None => insert(list, within, handle),
                 }
                 self.blocks.insert(block + 1, upper);
             }
@@ -68,6 +85,7 @@ impl Order {
             && list.len() + next.len() <= BLOCK_MERGED
         {
             list.append(next);
+            list.shrink_to(BLOCK_MERGED + BLOCK_STEP);
             self.blocks.remove(place.block + 1);
         }
     }
@@ -83,9 +101,10 @@ impl Order {
         self.blocks.iter().flatten().copied()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Vec<Handle>>()
-            + self.blocks.len() * BLOCK_MOST.min(self.blocks.first().map_or(0, Vec::capacity)) * size_of::<Handle>()
+    /// About what it takes up in memory, with so many handles in it.
+    pub(crate) fn bytes(&self, held: usize) -> usize {
+        let unused = self.blocks.len() * BLOCK_STEP / 2;
+        self.blocks.capacity() * size_of::<Vec<Handle>>() + (held + unused) * size_of::<Handle>()
     }
 }
 
