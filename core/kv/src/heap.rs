@@ -11,7 +11,7 @@
 //! Not here: keys, order, when a page is emptied (`table.rs`), what the bytes of a record mean (`record.rs`).
 
 use crate::index::Handle;
-use crate::record::{FREE, Record, length_of};
+use crate::record::{FREE, Record, key_of, length_of};
 
 /// Records begin at multiples of this.
 const UNIT: usize = 4;
@@ -75,7 +75,7 @@ fn free_at(bytes: &[u8]) -> usize {
 
 impl Heap {
     /// Bytes that begin with those of the record.
-    pub(crate) fn bytes_of(&self, handle: Handle) -> &[u8] {
+    fn bytes_of(&self, handle: Handle) -> &[u8] {
         if handle & ALONE != 0 {
             return &self.alone[(handle & !ALONE) as usize];
         }
@@ -85,6 +85,10 @@ impl Heap {
 
     pub(crate) fn record(&self, handle: Handle) -> Record<'_> {
         Record::read(self.bytes_of(handle))
+    }
+
+    pub(crate) fn key(&self, handle: Handle) -> &[u8] {
+        key_of(self.bytes_of(handle))
     }
 
     /// Takes in a record, with so many bytes after it that it may grow into.

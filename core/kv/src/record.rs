@@ -19,8 +19,10 @@ const LENGTH: u32 = (1 << 24) - 1;
 
 const NARROW_BEGIN: usize = 8;
 const WIDE_BEGIN: usize = 16;
-/// Up to here a record is put together before it is hashed, and hashed in one go.
+/// Up to here a record is put together before it is hashed, and hashed in one go. Most are short: clearing room for the
+/// longest of these costs as much as hashing one of 100 bytes.
 const HASHED_AT_ONCE: usize = 512;
+const HASHED_SHORT: usize = 192;
 /// What is hashed before the key.
 const HASHED_HEAD: usize = 12;
 
@@ -61,6 +63,17 @@ pub(crate) fn key_of(bytes: &[u8]) -> &[u8] {
 pub(crate) fn length_of(bytes: &[u8]) -> usize {
     let (head, _, _, end) = parts(bytes);
     if head & EXPIRES == 0 { end } else { end + 8 }
+}
+
+/// Together they are at most so long.
+fn hash_at_once<const MOST: usize>(parts: [&[u8]; 4]) -> u64 {
+    let mut bytes = [0; MOST];
+    let mut end = 0;
+    for part in parts {
+        bytes[end..end + part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+    xxh3_64(&bytes[..end])
 }
 
 impl<'a> Record<'a> {
@@ -132,19 +145,17 @@ impl<'a> Record<'a> {
         head[8..].copy_from_slice(&(self.key.len() as u32 | flag).to_le_bytes());
         let time = self.expires.unwrap_or_default().0.to_le_bytes();
         let tail = if self.expires.is_some() { &time[..] } else { &[] };
-        let value = HASHED_HEAD + self.key.len();
-        let end = value + self.value.len();
-        if end + tail.len() > HASHED_AT_ONCE {
-            let mut hasher = Xxh3Default::new();
-            [&head, self.key, self.value, tail].into_iter().for_each(|part| hasher.update(part));
-            return hasher.digest();
+        let parts = [&head, self.key, self.value, tail];
+        let length = HASHED_HEAD + self.key.len() + self.value.len() + tail.len();
+        if length <= HASHED_SHORT {
+            return hash_at_once::<HASHED_SHORT>(parts);
         }
-        let mut bytes = [0; HASHED_AT_ONCE];
-        bytes[..HASHED_HEAD].copy_from_slice(&head);
-        bytes[HASHED_HEAD..value].copy_from_slice(self.key);
-        bytes[value..end].copy_from_slice(self.value);
-        bytes[end..end + tail.len()].copy_from_slice(tail);
-        xxh3_64(&bytes[..end + tail.len()])
+        if length <= HASHED_AT_ONCE {
+            return hash_at_once::<HASHED_AT_ONCE>(parts);
+        }
+        let mut hasher = Xxh3Default::new();
+        parts.into_iter().for_each(|part| hasher.update(part));
+        hasher.digest()
     }
 }
 
@@ -177,7 +188,7 @@ mod tests {
     #[test]
     fn hashes_are_those_of_the_first_layout_at_any_length() {
         let bytes: Vec<u8> = (0..2000_u32).map(|number| number as u8).collect();
-        for length in [0, 1, 100, 480, 500, 501, 1000, 2000] {
+        for length in [0, 1, 100, 160, 170, 175, 176, 480, 494, 495, 496, 1000, 2000] {
             for expires in [None, Some(Time(77))] {
                 let record = Record::new(b"a key", Offset(1 << 40), &bytes[..length], expires);
                 let flag = if expires.is_some() { EXPIRES } else { 0 };

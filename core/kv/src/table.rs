@@ -15,7 +15,7 @@
 use crate::heap::Heap;
 use crate::index::{Handle, Index};
 use crate::order::{Order, Place};
-use crate::record::{Record, key_of};
+use crate::record::Record;
 use atoll_types::{Offset, Time};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -58,7 +58,7 @@ impl Table {
     }
 
     fn key(&self, handle: Handle) -> &[u8] {
-        key_of(self.heap.bytes_of(handle))
+        self.heap.key(handle)
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<Handle> {
@@ -86,7 +86,7 @@ impl Table {
         if self.heap.overwrite(handle, record) {
             return self.change_expiry((handle, had), (handle, expires));
         }
-        let place = self.place(key);
+        let place = self.order.place_of(handle, key, |handle| self.heap.key(handle));
         let moved = self.heap.add(record, record.length() / GROWTH);
         self.heap.remove(handle);
         self.index.replace(xxh3_64(key), handle, moved);
@@ -122,7 +122,7 @@ impl Table {
         self.digest = self.digest.wrapping_add(record.hash());
         let handle = self.heap.add(record, 0);
         self.index.insert(xxh3_64(record.key()), handle);
-        self.order.insert(place, handle);
+        self.order.insert(place, handle, |handle| self.heap.key(handle));
         self.change_expiry((handle, None), (handle, record.expires()));
     }
 
@@ -130,8 +130,8 @@ impl Table {
         let record = self.heap.record(handle);
         let (hash, expires) = (xxh3_64(record.key()), record.expires());
         self.digest = self.digest.wrapping_sub(record.hash());
-        let place = self.place(self.key(handle));
-        self.order.remove(place);
+        let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
+        self.order.remove(place, |handle| self.heap.key(handle));
         self.index.remove(hash, handle);
         self.change_expiry((handle, expires), (handle, None));
         self.heap.remove(handle);
@@ -148,7 +148,7 @@ impl Table {
             for handle in self.heap.handles(page) {
                 let record = self.heap.record(handle);
                 let (hash, expires) = (xxh3_64(record.key()), record.expires());
-                let place = self.place(record.key());
+                let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
                 let moved = self.heap.copy(handle);
                 self.heap.remove(handle);
                 self.index.replace(hash, handle, moved);
@@ -159,7 +159,7 @@ impl Table {
     }
 
     fn place(&self, key: &[u8]) -> Place {
-        self.order.place(|handle| self.key(handle).cmp(key))
+        self.order.place(key, |handle| self.heap.key(handle))
     }
 
     /// When the next one expires.
