@@ -136,7 +136,7 @@ impl Heap {
         let bytes = &mut self.pages[self.filling].bytes;
         let needed = bytes.len() + room;
         if needed > bytes.capacity() {
-            let wanted = (bytes.capacity() * 2).max(needed).max(PAGE_FIRST).min(PAGE);
+            let wanted = (bytes.capacity() * 2).max(needed).clamp(PAGE_FIRST, PAGE);
             bytes.reserve_exact(wanted - bytes.len());
         }
         true

@@ -29,7 +29,7 @@ impl Index {
     /// The place where a search for this hash, or for the key of this word, begins. Rises with the hash, so that words
     /// stand nearly in its order, and moving all of them to a longer list runs through both from front to back.
     fn home(&self, hash_or_word: u64) -> usize {
-        ((hash_or_word >> 32) * self.words.len() as u64 >> 32) as usize
+        (((hash_or_word >> 32) * self.words.len() as u64) >> 32) as usize
     }
 
     fn after(&self, place: usize) -> usize {
