@@ -11,7 +11,7 @@
 //! Not here: keys, order, when a page is emptied (`table.rs`), what the bytes of a record mean (`record.rs`).
 
 use crate::index::Handle;
-use crate::record::{FREE, Record, key_of, length_of};
+use crate::record::{FREE, Record, hash_of, key_of, length_of};
 
 /// Records begin at multiples of this.
 const UNIT: usize = 4;
@@ -89,6 +89,10 @@ impl Heap {
 
     pub(crate) fn key(&self, handle: Handle) -> &[u8] {
         key_of(self.bytes_of(handle))
+    }
+
+    pub(crate) fn hash(&self, handle: Handle) -> u64 {
+        hash_of(self.bytes_of(handle))
     }
 
     /// Takes in a record, with so many bytes after it that it may grow into.

@@ -65,14 +65,34 @@ pub(crate) fn length_of(bytes: &[u8]) -> usize {
     if head & EXPIRES == 0 { end } else { end + 8 }
 }
 
-/// Together they are at most so long.
-fn hash_at_once<const MOST: usize>(parts: [&[u8]; 4]) -> u64 {
-    let mut bytes = [0; MOST];
-    let mut end = 0;
-    for part in parts {
-        bytes[end..end + part.len()].copy_from_slice(part);
-        end += part.len();
+/// Of everything in the record that these bytes begin with:
+/// `version:8  key's length, and whether it expires:4  key  value  [expires:8]`.
+pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
+    let (head, key, value, end) = parts(bytes);
+    let version = if head & WIDE == 0 { u64::from(word(bytes, 4)) } else { long(bytes, 8) };
+    let mut begin = [0; HASHED_HEAD];
+    begin[..8].copy_from_slice(&version.to_le_bytes());
+    begin[8..].copy_from_slice(&((value - key) as u32 | head & EXPIRES).to_le_bytes());
+    // The rest stands in the same order.
+    let rest = &bytes[key..if head & EXPIRES == 0 { end } else { end + 8 }];
+    if HASHED_HEAD + rest.len() <= HASHED_SHORT {
+        return hash_at_once::<HASHED_SHORT>(begin, rest);
     }
+    if HASHED_HEAD + rest.len() <= HASHED_AT_ONCE {
+        return hash_at_once::<HASHED_AT_ONCE>(begin, rest);
+    }
+    let mut hasher = Xxh3Default::new();
+    hasher.update(&begin);
+    hasher.update(rest);
+    hasher.digest()
+}
+
+/// Together they are at most so long.
+fn hash_at_once<const MOST: usize>(begin: [u8; HASHED_HEAD], rest: &[u8]) -> u64 {
+    let mut bytes = [0; MOST];
+    let end = HASHED_HEAD + rest.len();
+    bytes[..HASHED_HEAD].copy_from_slice(&begin);
+    bytes[HASHED_HEAD..end].copy_from_slice(rest);
     xxh3_64(&bytes[..end])
 }
 
@@ -136,27 +156,6 @@ impl<'a> Record<'a> {
     pub(crate) fn expires(self) -> Option<Time> {
         self.expires
     }
-
-    /// Of everything in it: `version:8  key's length, and whether it expires:4  key  value  [expires:8]`.
-    pub(crate) fn hash(self) -> u64 {
-        let flag = if self.expires.is_some() { EXPIRES } else { 0 };
-        let mut head = [0; HASHED_HEAD];
-        head[..8].copy_from_slice(&self.version.0.to_le_bytes());
-        head[8..].copy_from_slice(&(self.key.len() as u32 | flag).to_le_bytes());
-        let time = self.expires.unwrap_or_default().0.to_le_bytes();
-        let tail = if self.expires.is_some() { &time[..] } else { &[] };
-        let parts = [&head, self.key, self.value, tail];
-        let length = HASHED_HEAD + self.key.len() + self.value.len() + tail.len();
-        if length <= HASHED_SHORT {
-            return hash_at_once::<HASHED_SHORT>(parts);
-        }
-        if length <= HASHED_AT_ONCE {
-            return hash_at_once::<HASHED_AT_ONCE>(parts);
-        }
-        let mut hasher = Xxh3Default::new();
-        parts.into_iter().for_each(|part| hasher.update(part));
-        hasher.digest()
-    }
 }
 
 #[cfg(test)]
@@ -197,7 +196,9 @@ mod tests {
                 whole.extend_from_slice(b"a key");
                 whole.extend_from_slice(&bytes[..length]);
                 whole.extend(expires.iter().flat_map(|time| time.0.to_le_bytes()));
-                assert_eq!(record.hash(), xxh3_64(&whole));
+                let mut written = vec![0xff; record.length() + 3];
+                record.write(&mut written);
+                assert_eq!(hash_of(&written), xxh3_64(&whole));
             }
         }
     }

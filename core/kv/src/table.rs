@@ -80,15 +80,16 @@ impl Table {
     ) {
         let record = Record::new(key, version, value, expires);
         let Some(handle) = found else { return self.insert(record) };
-        let old = self.record(handle);
-        let (before, had) = (old.hash(), old.expires());
-        self.digest = self.digest.wrapping_sub(before).wrapping_add(record.hash());
+        let had = self.record(handle).expires();
+        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
         if self.heap.overwrite(handle, record) {
+            self.digest = self.digest.wrapping_add(self.heap.hash(handle));
             return self.change_expiry((handle, had), (handle, expires));
         }
         let place = self.order.place_of(handle, key, |handle| self.heap.key(handle));
         let moved = self.heap.add(record, record.length() / GROWTH);
         self.heap.remove(handle);
+        self.digest = self.digest.wrapping_add(self.heap.hash(moved));
         self.index.replace(xxh3_64(key), handle, moved);
         self.order.replace(place, moved);
         self.change_expiry((handle, had), (moved, expires));
@@ -119,8 +120,8 @@ impl Table {
 
     fn insert_at(&mut self, place: Place, record: Record<'_>) {
         self.count += 1;
-        self.digest = self.digest.wrapping_add(record.hash());
         let handle = self.heap.add(record, 0);
+        self.digest = self.digest.wrapping_add(self.heap.hash(handle));
         self.index.insert(xxh3_64(record.key()), handle);
         self.order.insert(place, handle, |handle| self.heap.key(handle));
         self.change_expiry((handle, None), (handle, record.expires()));
@@ -129,7 +130,7 @@ impl Table {
     pub(crate) fn remove(&mut self, handle: Handle) {
         let record = self.heap.record(handle);
         let (hash, expires) = (xxh3_64(record.key()), record.expires());
-        self.digest = self.digest.wrapping_sub(record.hash());
+        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
         let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
         self.order.remove(place, |handle| self.heap.key(handle));
         self.index.remove(hash, handle);
