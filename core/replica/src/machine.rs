@@ -451,9 +451,9 @@ impl Replica {
         self.trim(sink);
     }
 
-    /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small share
-    /// of what a snapshot would be, up to the setting, and a quarter of that in any case: kept without regard to the
-    /// state, logs of many small buckets would take as much memory as their keys.
+    /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
+    /// share of what a snapshot would be, up to the setting, and a quarter of that in any case: kept without regard to
+    /// the state, logs of many small buckets would take as much memory as their keys.
     fn trim(&mut self, sink: &Sink) {
         let most = sink.settings.log;
         let each = (self.log.bytes() / self.log.len().max(1)).max(1);

@@ -1,3 +1,5 @@
+//! A table against a sorted map, through lives of different kinds, and what it gives back.
+
 use super::*;
 use atoll_types::Rng;
 use proptest::prelude::*;
@@ -86,8 +88,8 @@ proptest! {
         let beyond: Vec<&[u8]> = model.range(from.clone()..).map(|(key, _)| &key[..]).collect();
         assert!(table.from(Bound::Included(&from)).map(Record::key).eq(beyond.iter().copied()));
         let due: Vec<Vec<u8>> = table.due_by(Time(500)).into_iter().map(|handle| table.key(handle).to_vec()).collect();
-        let mut expected: Vec<(Time, Vec<u8>)> =
-            model.iter().filter_map(|(key, held)| Some((held.2?, key.clone()))).filter(|(time, _)| time.0 <= 500).collect();
+        let timed = model.iter().filter_map(|(key, held)| Some((held.2?, key.clone())));
+        let mut expected: Vec<(Time, Vec<u8>)> = timed.filter(|(time, _)| time.0 <= 500).collect();
         expected.sort();
         assert_eq!(due, expected.into_iter().map(|(_, key)| key).collect::<Vec<_>>());
     }
