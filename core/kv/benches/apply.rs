@@ -1,8 +1,8 @@
 //! How fast commands are applied and queries answered, on one core, and what a key costs in memory.
 //!
 //! `cargo bench --package atoll-kv`. Times are the processor's. The goals: 3 million puts a second over 100,000 keys of
-//! 12 bytes with values of 100, and no more than 140 bytes for each of them. Most of a put's time is waiting for memory,
-//! so that the figures follow the size of the machine's caches.
+//! 12 bytes with values of 100, and at most 140 bytes for each of them. Most of a put's time is waiting for memory, so
+//! that the figures follow the size of the machine's caches.
 
 // A bench looks at the clock; what it measures does not.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -7,7 +7,7 @@
 //! | `machine.rs` | the state: applies commands, forgets what is due, divides |
 //! | `operation.rs` | the effect of each operation |
 //! | `read.rs` | the answer to each query |
-//! | `table.rs` | keys with their values: a `record.rs` each, on a `heap.rs`, by `index.rs` found, by `order.rs` walked |
+//! | `table.rs` | keys with their values: each a `record.rs` on a `heap.rs`, found by `index.rs`, in an `order.rs` |
 //! | `changes.rs` | the last changes, for watchers |
 //! | `snapshot.rs` | the state as bytes |
 //!
