@@ -114,7 +114,9 @@ mod tests {
         outcomes[0].version.map(|version| version.0)
     }
 
-    fn records(store: &Store) -> Vec<(&[u8], &[u8], Offset, Option<Time>)> {
+    type Shown<'a> = (&'a [u8], &'a [u8], Offset, Option<Time>);
+
+    fn records(store: &Store) -> Vec<Shown<'_>> {
         store.table.iter().map(|record| (record.key(), record.value(), record.version(), record.expires())).collect()
     }
 
