@@ -56,11 +56,14 @@ impl Changes {
         // Every bit of the offset counts: a damaged snapshot shows by its digest.
         let hash = xxh3_64_with_seed(key, offset.0).rotate_left(u32::from(kind.tag()));
         self.digest = self.digest.wrapping_add(hash);
-        self.entries.push_back(Entry { offset, hash, length: key.len() as u32, kind });
-        self.keys.extend(key);
-        while self.entries.len() > CHANGES_MOST || self.keys.len() > CHANGES_BYTES_MOST {
+        // Room is made before it is taken: one entry too many would double the list's memory.
+        while self.entries.len() >= CHANGES_MOST
+            || (!self.entries.is_empty() && self.keys.len() + key.len() > CHANGES_BYTES_MOST)
+        {
             self.forget_first();
         }
+        self.entries.push_back(Entry { offset, hash, length: key.len() as u32, kind });
+        self.keys.extend(key);
     }
 
     fn forget_first(&mut self) {

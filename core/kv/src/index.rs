@@ -12,7 +12,7 @@ const SMALLEST: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    /// Their number is a power of two, or zero. At least one in eight is free.
+    /// At least one in eight is free. Where there are many, three in four are not.
     words: Vec<u64>,
     held: usize,
 }
@@ -26,13 +26,19 @@ fn handle(word: u64) -> Handle {
 }
 
 impl Index {
-    /// The place where a search for this hash, or for the key of this word, begins.
+    /// The place where a search for this hash, or for the key of this word, begins. Rises with the hash, so that words
+    /// stand nearly in its order, and moving all of them to a longer list runs through both from front to back.
     fn home(&self, hash_or_word: u64) -> usize {
-        (hash_or_word >> 32) as usize & (self.words.len() - 1)
+        (((hash_or_word >> 32) * self.words.len() as u64) >> 32) as usize
     }
 
     fn after(&self, place: usize) -> usize {
-        (place + 1) & (self.words.len() - 1)
+        if place + 1 == self.words.len() { 0 } else { place + 1 }
+    }
+
+    /// How far it is from one place on to another.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.words.len() - from }
     }
 
     /// The handle with this hash that `is_it`.
@@ -60,12 +66,23 @@ impl Index {
     /// Adds one that is not there.
     pub(crate) fn insert(&mut self, hash: u64, handle: Handle) {
         if (self.held + 1) * 8 > self.words.len() * 7 {
-            let larger = vec![0; (self.words.len() * 2).max(SMALLEST)];
-            let words = std::mem::replace(&mut self.words, larger);
-            words.into_iter().filter(|&word| word != 0).for_each(|word| self.settle(word));
+            // By a quarter: a list that doubled would stand more than half empty on the average day.
+            self.resize((self.words.len() + self.words.len() / 4).max(SMALLEST));
         }
         self.held += 1;
         self.settle(word(hash, handle));
+    }
+
+    fn resize(&mut self, length: usize) {
+        let words = std::mem::replace(&mut self.words, vec![0; length]);
+        words.into_iter().filter(|&word| word != 0).for_each(|word| self.settle(word));
+    }
+
+    /// The record has another handle from now on.
+    pub(crate) fn replace(&mut self, hash: u64, before: Handle, after: Handle) {
+        if let Some(place) = self.place(hash, |other| other == before) {
+            self.words[place] = word(hash, after);
+        }
     }
 
     fn settle(&mut self, word: u64) {
@@ -82,15 +99,17 @@ impl Index {
         // Whoever comes after, up to the next free place, and may stand here, moves here: a search must not stop short.
         let mut place = self.after(free);
         while self.words[place] != 0 {
-            let from_home = place.wrapping_sub(self.home(self.words[place])) & (self.words.len() - 1);
-            let from_free = place.wrapping_sub(free) & (self.words.len() - 1);
-            if from_home >= from_free {
+            let from_home = self.distance(self.home(self.words[place]), place);
+            if from_home >= self.distance(free, place) {
                 self.words[free] = self.words[place];
                 free = place;
             }
             place = self.after(place);
         }
         self.words[free] = 0;
+        if self.words.len() > SMALLEST && self.held * 3 < self.words.len() {
+            self.resize((self.held * 3 / 2).max(SMALLEST));
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {

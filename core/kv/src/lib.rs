@@ -7,7 +7,7 @@
 //! | `machine.rs` | the state: applies commands, forgets what is due, divides |
 //! | `operation.rs` | the effect of each operation |
 //! | `read.rs` | the answer to each query |
-//! | `table.rs` | keys with their values: `record.rs` in memory, found by `index.rs`, walked by `order.rs` |
+//! | `table.rs` | keys with their values: each a `record.rs` on a `heap.rs`, found by `index.rs`, in an `order.rs` |
 //! | `changes.rs` | the last changes, for watchers |
 //! | `snapshot.rs` | the state as bytes |
 //!
@@ -17,6 +17,7 @@ mod answer;
 mod changes;
 mod codec;
 mod command;
+mod heap;
 mod import;
 mod index;
 mod machine;
@@ -48,4 +49,4 @@ pub const CHANGES_MOST: usize = 1024;
 /// How many bytes of keys the remembered changes may have.
 pub const CHANGES_BYTES_MOST: usize = 256 << 10;
 /// How many keys one bucket may have.
-pub const KEYS_MOST: usize = u32::MAX as usize - 1;
+pub const KEYS_MOST: usize = (1 << 31) - 2;

@@ -144,12 +144,14 @@ impl StateMachine for Store {
 
     fn advance(&mut self, at: At) {
         self.changes.begin(at.mark.offset);
+        // Between commands nobody holds a handle.
+        self.table.tidy();
         if self.table.due().is_none_or(|due| due > at.time) {
             return;
         }
         for handle in self.table.due_by(at.time) {
-            let record = self.table.remove(handle);
-            self.changes.push(at.mark.offset, Kind::Expired, record.key());
+            self.changes.push(at.mark.offset, Kind::Expired, self.table.record(handle).key());
+            self.table.remove(handle);
         }
     }
 

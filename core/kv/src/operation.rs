@@ -6,7 +6,7 @@ use crate::index::Handle;
 use crate::record::Record;
 use crate::table::Table;
 use crate::{KEY_MOST, KEYS_MOST, VALUE_MOST};
-use atoll_types::{At, Time};
+use atoll_types::{At, Offset, Time};
 
 /// Does it and tells the outcome and what kind of change it was, if any; or changes nothing.
 ///
@@ -49,12 +49,16 @@ pub(crate) fn perform(
         }
         Action::Delete => {
             tell(&absent, found.map(|_| Kind::Delete));
-            found.map(|handle| table.remove(handle));
+            if let Some(handle) = found {
+                table.remove(handle);
+            }
         }
         Action::GetAndDelete => {
             let old = Detail::Old(record.map(Record::value));
             tell(&Outcome { detail: old, ..absent }, found.map(|_| Kind::Delete));
-            found.map(|handle| table.remove(handle));
+            if let Some(handle) = found {
+                table.remove(handle);
+            }
         }
         Action::Increment { by } => {
             let before = record.map_or(Some(0), |record| integer(record.value())).ok_or(Failure::NotAnInteger)?;
@@ -69,12 +73,11 @@ pub(crate) fn perform(
             if length > VALUE_MOST || length as u64 > most {
                 return Err(Failure::ValueTooLong);
             }
-            match found {
-                None => Write::check(table, at, found, value, None)?.perform(table, at, key),
-                Some(handle) => {
-                    let record = Record::new(key, at.mark.offset, [before, value], present);
-                    table.replace(handle, record);
-                }
+            if existed {
+                let joined = [before, value].concat();
+                table.put(found, key, at.mark.offset, &joined, present);
+            } else {
+                Write::check(table, at, found, value, None)?.perform(table, at, key);
             }
             tell(&Outcome { detail: Detail::Length(length as u64), ..written }, Some(Kind::Put));
         }
@@ -83,7 +86,7 @@ pub(crate) fn perform(
     Ok(())
 }
 
-fn check_condition(condition: Condition, record: Option<&Record>) -> Result<(), Failure> {
+fn check_condition(condition: Condition, record: Option<Record<'_>>) -> Result<(), Failure> {
     let version = record.map(Record::version);
     let holds = match condition {
         Condition::None => true,
@@ -112,8 +115,8 @@ fn expire(
         return tell(&Outcome { existed: true, version: None, detail: Detail::Nothing }, Some(Kind::Expired));
     }
     if expires != record.expires() {
-        let changed = Record::new(record.key(), version, [record.value(), &[]], expires);
-        table.replace(handle, changed);
+        let (key, value) = (record.key().to_vec(), record.value().to_vec());
+        table.put(found, &key, version, &value, expires);
     }
     // Neither value nor version change: nothing for a watcher to see.
     tell(&Outcome { existed: true, version: Some(version), detail: Detail::Nothing }, None);
@@ -205,21 +208,20 @@ impl Decimal {
 #[derive(Debug)]
 pub(crate) struct Undo<'a> {
     key: &'a [u8],
-    before: Option<Record>,
+    before: Option<(Offset, Vec<u8>, Option<Time>)>,
 }
 
 impl<'a> Undo<'a> {
     pub(crate) fn before(table: &Table, operation: &Operation<'a>) -> Undo<'a> {
-        Undo { key: operation.key, before: table.get(operation.key).cloned() }
+        let before = table.get(operation.key);
+        let before = before.map(|record| (record.version(), record.value().to_vec(), record.expires()));
+        Undo { key: operation.key, before }
     }
 
     pub(crate) fn restore(self, table: &mut Table) {
         match (table.find(self.key), self.before) {
-            (Some(handle), Some(record)) => table.replace(handle, record),
-            (Some(handle), None) => {
-                table.remove(handle);
-            }
-            (None, Some(record)) => table.insert(record),
+            (found, Some((version, value, expires))) => table.put(found, self.key, version, &value, expires),
+            (Some(handle), None) => table.remove(handle),
             (None, None) => {}
         }
     }

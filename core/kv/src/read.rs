@@ -34,8 +34,8 @@ impl Store {
         }
     }
 
-    fn get(&self, at: At, key: &[u8]) -> Option<&Record> {
-        self.table.get(key).filter(|record| is_there(at.time, record))
+    fn get(&self, at: At, key: &[u8]) -> Option<Record<'_>> {
+        self.table.get(key).filter(|&record| is_there(at.time, record))
     }
 
     fn get_many(&self, at: At, keys: &[&[u8]]) -> Answer<'_> {
@@ -112,10 +112,10 @@ struct Scan<'a> {
     bytes: u32,
 }
 
-fn is_there(now: Time, record: &Record) -> bool {
+fn is_there(now: Time, record: Record<'_>) -> bool {
     record.expires().is_none_or(|time| time > now)
 }
 
-fn found(record: &Record) -> Found<'_> {
+fn found(record: Record<'_>) -> Found<'_> {
     Found { version: record.version(), expires: record.expires(), value: record.value() }
 }

@@ -90,7 +90,7 @@ fn table(reader: &mut Reader<'_>) -> Option<Table> {
         if !is_in_order || key.len() > KEY_MOST || value.len() > VALUE_MOST {
             return None;
         }
-        table.push(Record::new(key, version, [value, &[]], (expires < Time::NEVER).then_some(expires)));
+        table.push(Record::new(key, version, value, (expires < Time::NEVER).then_some(expires)));
         last = Some(key);
     }
     Some(table)

@@ -1,10 +1,18 @@
-//! Keys with their values. A record has a handle for as long as it is there; the index finds it by its key, the order
-//! walks it among its neighbours, and those that expire stand in a list by time as well.
+//! Keys with their values. A record is on the heap; its handle says where. The index finds the handle by the key, the
+//! order walks it among its neighbours, and those that expire stand in a list by time as well.
 //!
-//! Handles depend on the history, not on the state: nothing that shows outside may depend on their order.
+//! ```text
+//!   key ─▶ hash ─▶ index ─┐
+//!   from a key on ▶ order ┼─▶ handle ─▶ heap: the bytes of a record
+//!   what is due ─▶ times ─┘
+//! ```
+//!
+//! A handle is good until the record is written again or `tidy` is called. Handles depend on the history, not on the
+//! state: nothing that shows outside may depend on their order.
 //!
 //! Not here: conditions, limits, what an operation does (`operation.rs`).
 
+use crate::heap::Heap;
 use crate::index::{Handle, Index};
 use crate::order::{Order, Place};
 use crate::record::Record;
@@ -13,23 +21,19 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Records are kept in lists of so many: a list that doubled as a whole would stand half empty.
-const CHUNK: usize = 1024;
-/// What the lists of records and of times hold for each entry, and what an allocator adds to a record.
-const OVERHEAD: usize = size_of::<Record>() + 8;
+/// What the list of times holds for each entry.
 const EXPIRY_OVERHEAD: usize = 2 * size_of::<(Time, Handle)>();
+/// A record that outgrew its place gets this share of its length to grow into: one that is appended to does not move
+/// each time.
+const GROWTH: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// All full but the last. A record that is gone leaves an empty one, whose handle is in `free`.
-    chunks: Vec<Vec<Record>>,
-    free: Vec<Handle>,
+    heap: Heap,
     index: Index,
     order: Order,
     expiries: BTreeSet<(Time, Handle)>,
     count: usize,
-    /// Bytes of all records.
-    bytes: usize,
     /// The sum of the hashes of all records.
     digest: u64,
 }
@@ -45,23 +49,23 @@ impl Table {
 
     /// About what it takes up in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let lists = self.index.bytes() + self.order.bytes() + self.free.capacity() * size_of::<Handle>();
-        self.bytes + self.count * OVERHEAD + lists + self.expiries.len() * EXPIRY_OVERHEAD
+        let lists = self.index.bytes() + self.order.bytes(self.count) + self.expiries.len() * EXPIRY_OVERHEAD;
+        self.heap.bytes() + lists
     }
 
-    pub(crate) fn record(&self, handle: Handle) -> &Record {
-        &self.chunks[handle as usize / CHUNK][handle as usize % CHUNK]
+    pub(crate) fn record(&self, handle: Handle) -> Record<'_> {
+        self.heap.record(handle)
     }
 
-    fn record_mut(&mut self, handle: Handle) -> &mut Record {
-        &mut self.chunks[handle as usize / CHUNK][handle as usize % CHUNK]
+    fn key(&self, handle: Handle) -> &[u8] {
+        self.heap.key(handle)
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<Handle> {
-        self.index.find(xxh3_64(key), |handle| self.record(handle).key() == key)
+        self.index.find(xxh3_64(key), |handle| self.key(handle) == key)
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Record> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Record<'_>> {
         self.find(key).map(|handle| self.record(handle))
     }
 
@@ -74,95 +78,89 @@ impl Table {
         value: &[u8],
         expires: Option<Time>,
     ) {
-        let Some(handle) = found else { return self.insert(Record::new(key, version, [value, &[]], expires)) };
-        let record = self.record_mut(handle);
-        let (before, had) = (record.hash(), record.expires());
-        if !record.overwrite(version, value, expires) {
-            return self.replace(handle, Record::new(key, version, [value, &[]], expires));
+        let record = Record::new(key, version, value, expires);
+        let Some(handle) = found else { return self.insert(record) };
+        let had = self.record(handle).expires();
+        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
+        if self.heap.overwrite(handle, record) {
+            self.digest = self.digest.wrapping_add(self.heap.hash(handle));
+            return self.change_expiry((handle, had), (handle, expires));
         }
-        let after = record.hash();
-        self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
-        self.change_expiry(handle, had, expires);
+        let place = self.order.place_of(handle, key, |handle| self.heap.key(handle));
+        let moved = self.heap.add(record, record.length() / GROWTH);
+        self.heap.remove(handle);
+        self.digest = self.digest.wrapping_add(self.heap.hash(moved));
+        self.index.replace(xxh3_64(key), handle, moved);
+        self.order.replace(place, moved);
+        self.change_expiry((handle, had), (moved, expires));
     }
 
-    /// Puts this record in the place of another with the same key.
-    pub(crate) fn replace(&mut self, handle: Handle, record: Record) {
-        let (expires, bytes, hash) = (record.expires(), record.bytes(), record.hash());
-        let old = std::mem::replace(self.record_mut(handle), record);
-        self.bytes = self.bytes + bytes - old.bytes();
-        self.digest = self.digest.wrapping_sub(old.hash()).wrapping_add(hash);
-        self.change_expiry(handle, old.expires(), expires);
-    }
-
-    fn change_expiry(&mut self, handle: Handle, before: Option<Time>, after: Option<Time>) {
+    fn change_expiry(&mut self, before: (Handle, Option<Time>), after: (Handle, Option<Time>)) {
         if before == after {
             return;
         }
-        if let Some(time) = before {
+        if let (handle, Some(time)) = before {
             self.expiries.remove(&(time, handle));
         }
-        if let Some(time) = after {
+        if let (handle, Some(time)) = after {
             self.expiries.insert((time, handle));
         }
     }
 
     /// Adds a record whose key is not there.
-    pub(crate) fn insert(&mut self, record: Record) {
+    fn insert(&mut self, record: Record<'_>) {
         let place = self.place(record.key());
         self.insert_at(place, record);
     }
 
     /// Adds a record whose key comes after all that are there.
-    pub(crate) fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, record: Record<'_>) {
         self.insert_at(self.order.end(), record);
     }
 
-    fn insert_at(&mut self, place: Place, record: Record) {
-        let (hash, expires) = (xxh3_64(record.key()), record.expires());
+    fn insert_at(&mut self, place: Place, record: Record<'_>) {
         self.count += 1;
-        self.bytes += record.bytes();
-        self.digest = self.digest.wrapping_add(record.hash());
-        let handle = self.settle(record);
-        self.index.insert(hash, handle);
-        self.order.insert(place, handle);
-        self.change_expiry(handle, None, expires);
+        let handle = self.heap.add(record, 0);
+        self.digest = self.digest.wrapping_add(self.heap.hash(handle));
+        self.index.insert(xxh3_64(record.key()), handle);
+        self.order.insert(place, handle, |handle| self.heap.key(handle));
+        self.change_expiry((handle, None), (handle, record.expires()));
     }
 
-    fn settle(&mut self, record: Record) -> Handle {
-        if let Some(handle) = self.free.pop() {
-            *self.record_mut(handle) = record;
-            return handle;
-        }
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::new());
-        }
-        let full = self.chunks.len().saturating_sub(1) * CHUNK;
-        let within = self.chunks.last_mut().map_or(0, |chunk| {
-            chunk.push(record);
-            chunk.len() - 1
-        });
-        (full + within) as Handle
-    }
-
-    pub(crate) fn remove(&mut self, handle: Handle) -> Record {
-        let place = self.place(self.record(handle).key());
-        self.order.remove(place);
-        let record = std::mem::take(self.record_mut(handle));
-        self.index.remove(xxh3_64(record.key()), handle);
-        self.change_expiry(handle, record.expires(), None);
-        self.free.push(handle);
+    pub(crate) fn remove(&mut self, handle: Handle) {
+        let record = self.heap.record(handle);
+        let (hash, expires) = (xxh3_64(record.key()), record.expires());
+        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
+        let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
+        self.order.remove(place, |handle| self.heap.key(handle));
+        self.index.remove(hash, handle);
+        self.change_expiry((handle, expires), (handle, None));
+        self.heap.remove(handle);
         self.count -= 1;
-        self.bytes -= record.bytes();
-        self.digest = self.digest.wrapping_sub(record.hash());
         if self.count == 0 {
             // Gives back what the lists held.
             *self = Table::default();
         }
-        record
+    }
+
+    /// Gives back memory where too much of it is free, a page at a time. Handles that are kept are not good any more.
+    pub(crate) fn tidy(&mut self) {
+        while let Some(page) = self.heap.wasteful() {
+            for handle in self.heap.handles(page) {
+                let record = self.heap.record(handle);
+                let (hash, expires) = (xxh3_64(record.key()), record.expires());
+                let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
+                let moved = self.heap.copy(handle);
+                self.heap.remove(handle);
+                self.index.replace(hash, handle, moved);
+                self.order.replace(place, moved);
+                self.change_expiry((handle, expires), (moved, expires));
+            }
+        }
     }
 
     fn place(&self, key: &[u8]) -> Place {
-        self.order.place(|handle| self.record(handle).key().cmp(key))
+        self.order.place(key, |handle| self.heap.key(handle))
     }
 
     /// When the next one expires.
@@ -174,18 +172,18 @@ impl Table {
     pub(crate) fn due_by(&self, now: Time) -> Vec<Handle> {
         let mut due: Vec<(Time, Handle)> = self.expiries.range(..=(now, Handle::MAX)).copied().collect();
         due.sort_by(|(time, one), (other_time, other)| {
-            time.cmp(other_time).then_with(|| self.record(*one).key().cmp(self.record(*other).key()))
+            time.cmp(other_time).then_with(|| self.key(*one).cmp(self.key(*other)))
         });
         due.into_iter().map(|(_, handle)| handle).collect()
     }
 
     /// In the order of their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.order.iter().map(|handle| self.record(handle))
     }
 
     /// From this key on, in order.
-    pub(crate) fn from(&self, key: Bound<&[u8]>) -> impl Iterator<Item = &Record> {
+    pub(crate) fn from(&self, key: Bound<&[u8]>) -> impl Iterator<Item = Record<'_>> {
         let (first, beyond) = match key {
             Bound::Included(key) => (key, None),
             Bound::Excluded(key) => (key, Some(key)),
@@ -197,11 +195,9 @@ impl Table {
 
     /// Gives away every record for which `goes`. Both tables are made anew, so that neither keeps the other's room.
     pub(crate) fn split(&mut self, goes: impl Fn(&[u8]) -> bool) -> Table {
-        let mut whole = std::mem::take(self);
-        let handles: Vec<Handle> = whole.order.iter().collect();
+        let whole = std::mem::take(self);
         let mut gone = Table::default();
-        for handle in handles {
-            let record = std::mem::take(whole.record_mut(handle));
+        for record in whole.iter() {
             if goes(record.key()) { gone.push(record) } else { self.push(record) }
         }
         gone
@@ -209,47 +205,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use atoll_types::Rng;
-
-    /// Asserts that everything fits together.
-    fn check(table: &Table) {
-        let mut again = Table::default();
-        assert!(table.iter().map(Record::key).is_sorted_by(|one, other| one < other), "keys stand in order, once");
-        for record in table.iter() {
-            let handle = table.find(record.key()).expect("the index has every key");
-            let is_listed = |time| table.expiries.contains(&(time, handle));
-            assert!(record.expires().is_none_or(is_listed), "the list of times has every expiry");
-            again.push(record.clone());
-        }
-        assert_eq!(
-            (table.count, table.bytes, table.digest, table.expiries.len()),
-            (again.count, again.bytes, again.digest, again.expiries.len())
-        );
-    }
-
-    #[test]
-    fn index_order_and_times_stay_in_step() {
-        let mut rng = Rng::new(9);
-        let mut table = Table::default();
-        for round in 0..30_000 {
-            let key = rng.below(3000).to_string().into_bytes();
-            let found = table.find(&key);
-            let expires = rng.one_in(2).then(|| Time(rng.below(1000)));
-            match found.filter(|_| rng.one_in(2)) {
-                Some(handle) => assert_eq!(table.remove(handle).key(), key),
-                None => table.put(found, &key, Offset(round), &[b'v'; 9][..rng.below(9) as usize], expires),
-            }
-            if round % 5000 == 0 {
-                check(&table);
-            }
-        }
-        let (count, digest) = (table.count, table.digest);
-        let gone = table.split(|key| key[0] < b'2');
-        check(&table);
-        check(&gone);
-        assert_eq!((count, digest), (table.count + gone.count, table.digest.wrapping_add(gone.digest)));
-        assert!(gone.from(Bound::Excluded(b"15")).all(|record| record.key() > b"15".as_slice()));
-    }
-}
+mod tests;

@@ -32,6 +32,8 @@ use std::time::Duration;
 
 /// Messages that wait for a record or for the edict they speak of. Beyond it they are dropped, and sent again.
 const HELD_MOST: usize = 64;
+/// One part in so many of a copy's state is kept as log besides.
+const LOG_SHARE: usize = 32;
 
 #[derive(Debug)]
 pub(crate) enum Role {
@@ -454,9 +456,14 @@ impl Replica {
         self.trim(sink);
     }
 
+    /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
+    /// share of what a snapshot would be, up to the setting, and a quarter of that in any case: kept without regard to
+    /// the state, logs of many small buckets would take as much memory as their keys.
     fn trim(&mut self, sink: &Sink) {
-        let keep = sink.settings.log;
-        let long = self.log.len() >= keep.saturating_mul(2).max(16);
+        let most = sink.settings.log;
+        let each = (self.log.bytes() / self.log.len().max(1)).max(1);
+        let keep = (self.copy.bytes() / LOG_SHARE / each).clamp(most / 4, most);
+        let long = self.log.len() >= (keep + keep / 4).max(16);
         if !long && self.log.bytes() <= sink.settings.window_bytes {
             return;
         }
@@ -465,7 +472,7 @@ impl Replica {
             to = self.copy.applied.offset; // Few large entries are as good a reason as many small ones.
         }
         if let Role::Primary(primary) = &self.role {
-            to = to.min(primary.wanted_by_slow(self.log.last_offset(), keep as u64 * 8));
+            to = to.min(primary.wanted_by_slow(self.log.last_offset(), most as u64 * 8));
         }
         self.log.trim(to);
     }

@@ -54,7 +54,7 @@ pub struct Settings {
     pub frame_bytes: usize,
     /// Bytes written and not acknowledged by all.
     pub window_bytes: usize,
-    /// Entries kept behind the commit, for those that return.
+    /// Entries kept behind the commit, for those that return: at most so many, and no fewer than a quarter.
     pub log: usize,
     /// Bytes of a piece of a snapshot.
     pub piece_bytes: usize,
