@@ -88,7 +88,11 @@ pub(crate) enum Caller {
 pub(crate) enum Where {
     Queued,
     Local,
-    Hopped(u64),
+    /// In this hop, at this place.
+    Hopped {
+        number: u64,
+        place: u32,
+    },
 }
 
 #[derive(Debug)]

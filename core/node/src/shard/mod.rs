@@ -248,6 +248,7 @@ impl Shard {
                 break;
             }
         }
+        self.send_hops();
         self.send_letters();
         if !self.reports.is_empty() {
             let reports = std::mem::take(&mut self.reports);

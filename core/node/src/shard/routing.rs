@@ -11,7 +11,7 @@ use atoll_types::{BucketId, Bug, Duty, NodeId, Offset, Payload, Position, plante
 /// A request is passed on at most this often.
 pub(super) const HOPS_MOST: u8 = 3;
 /// Requests in one hop.
-const HOP_REQUESTS_MOST: usize = 256;
+pub(super) const HOP_REQUESTS_MOST: usize = 256;
 
 impl Shard {
     pub(super) fn on_request(&mut self, id: RequestId, request: Request) {
@@ -214,7 +214,7 @@ impl Shard {
         if tickets.is_empty() {
             return !none;
         }
-        self.begin_hop(key, node, tickets)
+        self.join_hop(key, node, &tickets, bytes)
     }
 
     /// What a replica says of a request.
@@ -307,8 +307,8 @@ impl Shard {
             Answer::NotApplied(_) if waiting.tainted => Answer::Unknown,
             Answer::NotApplied(_) | Answer::Done { .. } | Answer::Unknown => answer,
         };
-        if let Where::Hopped(number) = waiting.place {
-            self.hops.forget(number, ticket);
+        if let Where::Hopped { number, place } = waiting.place {
+            self.hops.forget(number, place);
         }
         if others {
             self.pump.push(waiting.lane);
@@ -326,8 +326,10 @@ impl Shard {
                     && known.is_none()
                 {
                     *known = Some(answer);
+                    if taken.fresh.is_empty() {
+                        self.answered.insert((origin, shard, number));
+                    }
                     taken.fresh.push(place);
-                    self.answered.insert((origin, shard, number));
                 }
             }
         }
