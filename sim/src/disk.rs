@@ -184,11 +184,10 @@ impl Disk {
         let read = Journal::open(files, self.settings.clone(), &mut |_| {});
         let (journal, recovered) = read.map_err(|error| error.to_string())?;
         self.journal = journal;
+        // A life that ended before its disk knew that all is forgotten leaves the damage to the next one.
+        self.spoiled &= !recovered.damage.is_empty();
         let whose = |record: &Record| matches!(record, Record::Unreadable);
-        if std::mem::take(&mut self.spoiled)
-            || recovered.damage.is_empty()
-            || (self.rotten && !recovered.records.iter().any(whose))
-        {
+        if self.spoiled || recovered.damage.is_empty() || (self.rotten && !recovered.records.iter().any(whose)) {
             Ok(recovered.records)
         } else {
             Err(recovered.damage.join("; "))

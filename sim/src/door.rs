@@ -112,8 +112,8 @@ impl World {
                 Ok(())
             }
             Output::Event(event) => self.raised(host, event),
-            Output::Bucket(event) => {
-                let checked = self.checks.on_bucket_event(&self.hosts, host, &event, self.now);
+            Output::Bucket { by, event } => {
+                let checked = self.checks.on_bucket_event(&self.hosts, (host, by), &event, self.now);
                 self.trace.of_bucket(self.now, host, event);
                 checked
             }

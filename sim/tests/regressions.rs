@@ -45,6 +45,11 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (138, 0.5, "a copy that had fallen behind the trimmed log took no snapshot, because it was open"),
     (508, 1.0, "a copy whose very beginning was damaged was begun anew, with nothing, and served"),
     (567, 1.0, "damage to what a node had forgotten itself was taken for damage to what it promised"),
+    (38, 1.0, "a damaged record without a width left a copy with a shard that does not own the bucket"),
+    (704, 1.0, "what a shard that hung did in a former life of its node was put down to the present one"),
+    (1202, 1.0, "a life that ended before its disk knew that all is forgotten left its damage to the next one"),
+    (1499, 1.0, "a revived bucket had trimmed what it began with before a checker looked"),
+    (1751, 1.0, "a copy that could not be read was begun anew by a duty that was given to the life before"),
     (29, 0.5, "a damaged copy was noticed by its primary before it could say so itself"),
 ];
 

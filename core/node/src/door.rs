@@ -79,8 +79,12 @@ pub enum Output {
         id: RequestId,
         answer: Answer,
     },
-    /// Of a replica on this node. For checkers and people.
-    Bucket(atoll_replica::Event),
+    /// Of a replica on this node, in the life that had this id: a shard that hung may have to tell of a former one. For
+    /// checkers and people.
+    Bucket {
+        by: NodeId,
+        event: atoll_replica::Event,
+    },
 }
 
 /// What a user of the cluster log, an operator or a checker wants to know.

@@ -263,7 +263,7 @@ impl Node {
                     self.tell_shard(shard, ShardInput::Directive(directive.clone()));
                 }
             }
-            Output::Send { .. } | Output::Event(_) | Output::Answer { .. } | Output::Bucket(_) => {
+            Output::Send { .. } | Output::Event(_) | Output::Answer { .. } | Output::Bucket { .. } => {
                 self.outputs.push_back(output);
             }
         }
@@ -276,7 +276,7 @@ impl Node {
             ShardOutput::WakeAt(time) => self.wakes[shard + 1] = time,
             ShardOutput::Answer { id, answer } => self.outputs.push_back(Output::Answer { id, answer }),
             ShardOutput::Reports(reports) => self.cluster.handle(self.now, Input::Reports(reports)),
-            ShardOutput::Event(event) => self.outputs.push_back(Output::Bucket(event)),
+            ShardOutput::Event { by, event } => self.outputs.push_back(Output::Bucket { by, event }),
         }
     }
 

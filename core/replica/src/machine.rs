@@ -132,6 +132,11 @@ impl Replica {
         self.seen = self.seen.max(seen);
     }
 
+    /// Was this epoch given to a life before this one?
+    pub fn is_void(&self, epoch: Epoch) -> bool {
+        epoch <= self.void
+    }
+
     /// What was appointed up to this epoch was meant for an earlier life.
     pub fn void_up_to(&mut self, epoch: Epoch) {
         self.void = self.void.max(epoch);
@@ -261,7 +266,7 @@ impl Replica {
     pub(crate) fn take_office(&mut self, now: Time, sink: &mut Sink) {
         let Some(duty) = &self.duty else { return };
         // One that only catches up counts for nothing, in whichever life.
-        let void = duty.appointment.epoch <= self.void && duty.appointment.is_member(self.me);
+        let void = self.is_void(duty.appointment.epoch) && duty.appointment.is_member(self.me);
         if void && !planted(Bug::RestartedPrimaryGoesOn) {
             return;
         }

@@ -173,6 +173,8 @@ bank! {
     UsurperDoesNotWait,
     /// The directory is not synced after an image got its name, nor when the one before it goes.
     RenameNotSynced,
+    /// A copy that cannot be read is begun anew on the word of a duty that was given to the life before.
+    DamagedBeginsAnew,
     /// A checksum on the disk that is wrong counts for nothing.
     BadChecksumTaken,
     /// Damage in the middle of the log on disk is taken for its torn end.

@@ -123,7 +123,7 @@ pub(crate) fn recording(replay: &mut Replay, until: Option<Time>) -> Timeline {
                 | Output::WakeAt(_)
                 | Output::Directive(_)
                 | Output::Answer { .. }
-                | Output::Bucket(_) => {}
+                | Output::Bucket { .. } => {}
             }
         }
         let view = replay.node().map(|node| node.view());

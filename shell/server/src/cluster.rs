@@ -170,7 +170,7 @@ impl ClusterThread {
                 }
                 Output::Event(event) => self.on_event(now, event),
                 // Of shards, which are on threads of their own.
-                Output::Answer { .. } | Output::Bucket(_) => {}
+                Output::Answer { .. } | Output::Bucket { .. } => {}
             }
         }
     }

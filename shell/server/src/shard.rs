@@ -165,7 +165,7 @@ impl ShardThread {
                     // Nothing outlives this process, so there is nothing to wait for.
                     None => self.core.handle(self.clock.now(), ShardInput::Persisted(seq)),
                 },
-                ShardOutput::Event(_) => {}
+                ShardOutput::Event { .. } => {}
             }
         }
     }

@@ -76,9 +76,9 @@ impl Audit {
         match self.lines.on_event(hosts, host, event, now)? {
             News::Nothing => Ok(()),
             News::Committed(bucket, offset) => self.series.on_committed(&self.lines, bucket, offset),
-            News::Broken(range) => {
+            News::Broken(range, then) => {
                 self.forget(range);
-                Ok(())
+                then.map_or(Ok(()), |(bucket, offset)| self.series.on_committed(&self.lines, bucket, offset))
             }
         }
     }

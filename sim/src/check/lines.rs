@@ -71,6 +71,9 @@ pub(crate) struct Line {
     pub(crate) broken: Option<Break>,
     /// What is below the base is not known: reads cannot be checked.
     pub(crate) blind: bool,
+    /// It was revived by a primary that had trimmed what it began with before anybody could look: the first commit that
+    /// differs tells where the two part.
+    may_part: bool,
     pub(crate) model: Model,
     sessions: Sessions,
 }
@@ -84,6 +87,7 @@ impl Line {
             served: Epoch::ZERO,
             broken: None,
             blind: false,
+            may_part: false,
             model: Model::default(),
             sessions: Sessions::new(idle),
         }
@@ -180,7 +184,8 @@ pub(crate) struct Lines {
 pub(crate) enum News {
     Nothing,
     Committed(BucketId, Offset),
-    Broken(SlotRange),
+    /// And then got this one.
+    Broken(SlotRange, Option<(BucketId, Offset)>),
 }
 
 impl Lines {
@@ -268,7 +273,7 @@ impl Lines {
         let whole = line.range == range && (ahead || log.mark(last) == line.mark(last));
         let lawful = epoch.generations() > line.served.generations();
         if whole {
-            line.served = epoch;
+            (line.served, line.may_part) = (epoch, ahead && lawful);
             return Ok(News::Nothing);
         }
         if !lawful {
@@ -299,7 +304,7 @@ impl Lines {
         again.broken = Some(Break { at: now, epoch, fork });
         self.lines.retain(|_, other| !range.contains(other.range.first));
         self.lines.insert(bucket, again);
-        Ok(News::Broken(range))
+        Ok(News::Broken(range, None))
     }
 
     fn on_committed(
@@ -321,6 +326,14 @@ impl Lines {
         }
         if mark.offset <= last {
             let same = line.get(mark.offset).is_some_and(|fated| fated.entry == *entry);
+            if !same && line.may_part {
+                let (range, fork) = (line.range, mark.offset.previous());
+                let mut again = line.again(range, fork, &self.known);
+                again.broken = Some(Break { at: now, epoch, fork });
+                again.append(entry.clone(), now, &self.known);
+                *line = again;
+                return Ok(News::Broken(range, Some((bucket, mark.offset))));
+            }
             if !same {
                 let first = line.get(mark.offset).map(|fated| &fated.entry);
                 let detail = format!(

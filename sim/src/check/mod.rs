@@ -36,7 +36,7 @@ use crate::host::Host;
 use crate::plan::host_name;
 use agreement::Agreement;
 use atoll_node::{BucketEvent, Config, Envelope, Event, Message};
-use atoll_types::{Body, ClusterId, Entry, Government, Record, Slot};
+use atoll_types::{Body, ClusterId, Entry, Government, NodeId, Record, Slot};
 use roll::{Reduced, Roll};
 use std::sync::Arc;
 
@@ -166,11 +166,11 @@ impl Checks {
     pub(crate) fn on_bucket_event(
         &mut self,
         hosts: &[Host],
-        host: usize,
+        (host, by): (usize, NodeId),
         event: &BucketEvent,
         now: Moment,
     ) -> Result<(), Violation> {
-        self.buckets.on_event(hosts, host, event)?;
+        self.buckets.on_event(hosts, (host, by), event)?;
         self.audit.on_event(hosts, host, event, now)
     }
 

@@ -398,7 +398,7 @@ impl Stage {
                 | Output::WakeAt(_)
                 | Output::Directive(_)
                 | Output::Answer { .. }
-                | Output::Bucket(_) => {}
+                | Output::Bucket { .. } => {}
             }
         }
     }
@@ -410,7 +410,7 @@ impl Stage {
             Output::WakeAt(time) => self.hosts[host].wake = *time,
             Output::Event(event) => self.tell(host, event, all),
             Output::Answer { id, answer } => self.tell_answer(host, *id, answer),
-            Output::Bucket(event) => self.tell_bucket(host, event),
+            Output::Bucket { event, .. } => self.tell_bucket(host, event),
             // Of no concern outside of a node.
             Output::Directive(_) => {}
         }

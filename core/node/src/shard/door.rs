@@ -167,6 +167,9 @@ pub enum ShardOutput {
     },
     /// For the cluster log. Told again while it matters and nothing has come of it.
     Reports(Vec<Report>),
-    /// For checkers and people.
-    Event(Event),
+    /// Of a replica, in the life that had this id. For checkers and people.
+    Event {
+        by: NodeId,
+        event: Event,
+    },
 }

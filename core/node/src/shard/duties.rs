@@ -3,9 +3,10 @@
 use super::Shard;
 use super::door::{Contact, Directive, Table};
 use super::lane::{Caller, Where};
+use super::place::Places;
 use crate::context::Signature;
 use atoll_replica::{Event, Replica, Ticket};
-use atoll_types::{BucketId, BucketRecord, Duty, HashSlot, Mark, NodeId, Slot, Time};
+use atoll_types::{BucketId, BucketRecord, Bug, Duty, HashSlot, Mark, NodeId, Slot, Time, planted};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -101,10 +102,18 @@ impl Shard {
         }
     }
 
+    /// A record that came back without a width was given to every shard. No record tells that a copy is let go here:
+    /// it would purge the one of the shard that owns it.
+    fn let_go_what_is_not_ours(&mut self) {
+        let (places, index) = (Places::new(self.config.shards, self.width), self.index);
+        self.replicas.retain(|bucket, _| places.of_slot(bucket.0) == index);
+    }
+
     fn on_table(&mut self, table: Table) {
-        if table.width != 0 {
+        if table.width != 0 && self.width != table.width {
             self.width = table.width;
             self.sink.width = table.width;
+            self.let_go_what_is_not_ours();
         }
         let mut duties: Vec<(BucketId, Duty)> =
             table.duties.into_iter().filter(|(bucket, _)| self.owns(*bucket)).collect();
@@ -168,10 +177,13 @@ impl Shard {
         let begins = duty.begins;
         let missing = !self.replicas.contains_key(&bucket);
         // From before an operator let the bucket begin anew.
-        // A copy that is damaged shows nothing of what it held: it may be of after the beginning, and must say so.
+        // A copy that is damaged, or was begun in the place of one, shows nothing of what it held: that may have been of
+        // after the beginning, unless the beginning is this very duty, given to this very life. It must say so.
         let outdated = |replica: &Replica| {
             let older = begins.offset.0 > 0 && replica.copy().applied.epoch < begins.epoch;
-            older && (!replica.is_useless() || begins.epoch == epoch)
+            let shows_nothing = replica.is_useless() || replica.is_blank();
+            let void = replica.is_void(epoch) && !planted(Bug::DamagedBeginsAnew);
+            older && (!shows_nothing || (begins.epoch == epoch && !void))
         };
         let outdated = self.replicas.get(&bucket).is_some_and(outdated);
         let anew = outdated || (missing && begins.epoch == epoch);
@@ -200,8 +212,10 @@ impl Shard {
 
     fn take_void_duty(&mut self, bucket: BucketId, duty: Duty) {
         let me = self.me();
-        if let Some(replica) = self.replicas.get_mut(&bucket).filter(|replica| replica.range() == duty.range) {
-            replica.void_up_to(duty.appointment.epoch);
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        // Also where nothing can be read of the copy, not even its range and which epochs it had seen.
+        replica.void_up_to(duty.appointment.epoch);
+        if replica.range() == duty.range {
             replica.appoint(self.now, &mut self.sink, me, duty);
             self.carry_out();
             self.touch(bucket);
@@ -248,7 +262,8 @@ impl Shard {
         self.sink.persist(BucketRecord::Purged { bucket });
         self.carry_out();
         if self.sink.watched {
-            self.outputs.push_back(super::ShardOutput::Event(Event::Purged { bucket }));
+            let (by, event) = (self.me(), Event::Purged { bucket });
+            self.outputs.push_back(super::ShardOutput::Event { by, event });
         }
         self.note_timer(bucket, Time::NEVER);
         self.note_bytes(bucket);

@@ -279,7 +279,10 @@ impl Shard {
                 }
                 Action::Answer { ticket, outcome } => self.on_outcome(ticket, outcome),
                 Action::Report(report) => self.reports.push(report),
-                Action::Event(event) => self.outputs.push_back(ShardOutput::Event(event)),
+                Action::Event(event) => {
+                    let by = self.me();
+                    self.outputs.push_back(ShardOutput::Event { by, event });
+                }
             }
         }
     }

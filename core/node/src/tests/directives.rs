@@ -33,7 +33,7 @@ impl Alone {
                     ordered = Some(seq);
                 }
                 Output::WakeAt(time) => wake = time,
-                Output::Send { .. } | Output::Event(_) | Output::Answer { .. } | Output::Bucket(_) => {}
+                Output::Send { .. } | Output::Event(_) | Output::Answer { .. } | Output::Bucket { .. } => {}
             }
         }
         self.now = self.now.max(if wake == Time::NEVER { 0 } else { wake.0.min(self.now + 100_000) });

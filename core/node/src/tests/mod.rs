@@ -1,5 +1,6 @@
 //! Whole nodes over a network that loses nothing: what they come to together.
 
+mod damage;
 mod directives;
 mod town;
 mod user;

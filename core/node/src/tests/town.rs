@@ -104,7 +104,7 @@ impl Town {
                         ordered = Some(*seq);
                     }
                     Output::WakeAt(time) => self.houses[house].wake = *time,
-                    Output::Event(_) | Output::Answer { .. } | Output::Bucket(_) => {
+                    Output::Event(_) | Output::Answer { .. } | Output::Bucket { .. } => {
                         self.houses[house].outputs.push(output);
                     }
                     Output::Directive(directive) => panic!("{directive:?} leaves a node"),
@@ -173,7 +173,7 @@ impl Town {
             | Output::WakeAt(_)
             | Output::Directive(_)
             | Output::Answer { .. }
-            | Output::Bucket(_) => None,
+            | Output::Bucket { .. } => None,
         })
     }
 }

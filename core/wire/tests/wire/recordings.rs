@@ -52,7 +52,7 @@ impl Scene {
                 | Output::WakeAt(_)
                 | Output::Directive(_)
                 | Output::Answer { .. }
-                | Output::Bucket(_) => {}
+                | Output::Bucket { .. } => {}
             }
         }
         self.outputs = outputs;

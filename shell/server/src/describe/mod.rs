@@ -63,7 +63,7 @@ pub fn output(output: &Output) -> String {
         Output::Event(event) => format!("event: {}", self::event(event)),
         Output::Directive(directive) => format!("to the shards: {directive:?}"),
         Output::Answer { id, answer } => bucket::answer(*id, answer),
-        Output::Bucket(event) => format!("bucket: {}", bucket::event(event)),
+        Output::Bucket { event, .. } => format!("bucket: {}", bucket::event(event)),
     }
 }
 

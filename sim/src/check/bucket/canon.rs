@@ -164,7 +164,9 @@ impl Canons {
             };
             if !same {
                 let (own, known) = (held.get(offset), owner.entry(offset));
-                let detail = format!("{who} serves with {own:?} at {offset}, where {known:?} is committed");
+                let (base, end) = (held.base(), held.last());
+                let detail =
+                    format!("{who} serves with {own:?} at {offset}, of {base} to {end}; {known:?} is committed");
                 return Err(broken(RULE, detail));
             }
         }

@@ -44,7 +44,7 @@ use canon::{Canons, LogId};
 use copies::{Copies, replica};
 use edicts::Edicts;
 use epochs::Primaries;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn broken(rule: &str, detail: String) -> Violation {
     Violation::of(rule, detail)
@@ -67,6 +67,8 @@ pub(crate) struct BucketChecks {
     primaries: Primaries,
     /// Who each host was at the end of its last step: an event may be told by one that has departed since.
     actors: Vec<Option<Actor>>,
+    /// And whoever the host was before: a shard that hung may have to tell of that.
+    former: Vec<BTreeMap<NodeId, Actor>>,
     /// How far each host's table was compared.
     compared: Vec<(ClusterId, Slot)>,
     /// Epochs that were served.
@@ -83,6 +85,7 @@ impl BucketChecks {
             copies: Copies::new(hosts),
             primaries: Primaries::default(),
             actors: vec![None; hosts],
+            former: vec![BTreeMap::new(); hosts],
             compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
             served: BTreeSet::new(),
             found: None,
@@ -181,9 +184,17 @@ impl BucketChecks {
         lives::after_arrival(&hosts[host], host, arriving)
     }
 
-    pub(crate) fn on_event(&mut self, hosts: &[Host], host: usize, event: &Event) -> Result<(), Violation> {
+    pub(crate) fn on_event(
+        &mut self,
+        hosts: &[Host],
+        (host, by): (usize, NodeId),
+        event: &Event,
+    ) -> Result<(), Violation> {
         let name = host_name(host);
-        let Some(actor) = self.actor(hosts, host) else {
+        let now = self.actor(hosts, host);
+        // Copies that are thrown away before the process is anybody are those of whoever it was last.
+        let former = self.former[host].get(&by).or(now.as_ref()).cloned();
+        let Some(actor) = now.filter(|now| now.node == by).or(former) else {
             return Err(broken("epoch", format!("{name} raises {event:?} and belongs to no cluster")));
         };
         match event {
@@ -266,6 +277,9 @@ impl BucketChecks {
             return Err(violation);
         }
         self.actors[host] = self.actor(hosts, host);
+        if let Some(actor) = &self.actors[host] {
+            self.former[host].insert(actor.node, actor.clone());
+        }
         let (Some(actor), Some(core)) = (&self.actors[host], hosts[host].core()) else { return Ok(()) };
         let view = core.view();
         if let Some(table) = view.distributor
