@@ -265,7 +265,7 @@ impl Shard {
             let (by, event) = (self.me(), Event::Purged { bucket });
             self.outputs.push_back(super::ShardOutput::Event { by, event });
         }
-        self.note_timer(bucket, Time::NEVER);
+        self.forget_timer(bucket);
         self.note_bytes(bucket);
         self.go_on(bucket);
     }
