@@ -139,7 +139,7 @@ impl Rig {
                 ShardOutput::Answer { id, answer } => self.answers.push((self.now, id, answer)),
                 ShardOutput::WakeAt(time) => self.wakes[node] = time,
                 ShardOutput::Reports(reports) => self.reports.extend(reports),
-                ShardOutput::Persist { .. } | ShardOutput::Event(_) => {}
+                ShardOutput::Persist { .. } | ShardOutput::Event { .. } => {}
             }
         }
     }
