@@ -456,7 +456,8 @@ impl Replica {
 
     fn trim(&mut self, sink: &Sink) {
         let keep = sink.settings.log;
-        let long = self.log.len() >= keep.saturating_mul(2).max(16);
+        // An eighth at a time: the more is kept beyond what must be, the less of it all is in a cache.
+        let long = self.log.len() >= keep.saturating_add(keep / 8).max(16);
         if !long && self.log.bytes() <= sink.settings.window_bytes {
             return;
         }

@@ -117,6 +117,7 @@ impl Shard {
             retry: timing.replica_retry,
             ack_timeout: timing.ack_timeout,
             commit_flush: timing.commit_flush,
+            commit_tick: timing.commit_tick,
             frame_bytes: limits.frame_bytes,
             window_bytes: limits.window_bytes,
             log: limits.bucket_log,
