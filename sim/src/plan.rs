@@ -395,6 +395,10 @@ fn draw_buckets(rng: &mut Rng, configs: &mut [Config]) {
     timing.request = rng.between(Duration::from_secs(2), Duration::from_secs(6));
     timing.replica_retry = timing.heartbeat * (1 + rng.below(3) as u32) / 4;
     timing.commit_flush = Duration::from_micros(200 + rng.below(5_000));
+    // Some have ticks. Not drawn: seeds stay what they are.
+    if timing.commit_flush > Duration::from_millis(2) {
+        timing.commit_tick = timing.commit_flush / 4;
+    }
     timing.max_stale = rng.between(Duration::from_secs(1), Duration::from_secs(6));
     timing.session_idle = rng.between(Duration::from_secs(3), Duration::from_secs(60));
     if !roomy {

@@ -7,7 +7,7 @@ mod durable;
 mod failover;
 mod memory;
 mod web;
-mod writes;
+pub(crate) mod writes;
 
 use crate::chart::{Bar, Group};
 use crate::load::{self, Load};

@@ -9,6 +9,7 @@ mod peers;
 mod scale;
 mod servers;
 mod table;
+mod turns;
 
 use clap::{Parser, Subcommand};
 use load::{Kind, Load, Target, Work};
@@ -28,6 +29,8 @@ enum Command {
     Load(LoadArguments),
     /// Atoll against the others, and the table of targets
     Compare(compare::Arguments),
+    /// Binaries of Atoll and Redis in turn, for those who change something
+    Turns(turns::Arguments),
     /// How Atoll's cost grows
     Scale(scale::Arguments),
 }
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
         Command::Fetch(arguments) => compare::fetch(&arguments),
         Command::Load(arguments) => put_load(arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Turns(arguments) => turns::run(&arguments),
         Command::Scale(arguments) => scale::run(&arguments),
     }
 }

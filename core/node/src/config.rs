@@ -61,6 +61,8 @@ pub struct Timing {
     pub replica_retry: Duration,
     /// How long the commit waits for a write to ride on.
     pub commit_flush: Duration,
+    /// And on which ticks it then goes, the same for all buckets: what many have to tell goes together. Zero: at once.
+    pub commit_tick: Duration,
     /// A stale read is served from a state no older than this.
     pub max_stale: Duration,
     /// How long a primary may answer reads by itself after the cluster log last confirmed that it is one; zero: not at
@@ -89,6 +91,7 @@ impl Default for Timing {
             request: Duration::from_secs(5),
             replica_retry: Duration::from_millis(50),
             commit_flush: Duration::from_millis(2),
+            commit_tick: Duration::ZERO,
             max_stale: Duration::from_secs(5),
             lease: Duration::ZERO,
             session_idle: Duration::from_secs(600),

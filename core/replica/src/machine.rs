@@ -463,7 +463,8 @@ impl Replica {
         let most = sink.settings.log;
         let each = (self.log.bytes() / self.log.len().max(1)).max(1);
         let keep = (self.copy.bytes() / LOG_SHARE / each).clamp(most / 4, most);
-        let long = self.log.len() >= (keep + keep / 4).max(16);
+        // An eighth at a time: the more is kept beyond what must be, the less of it all is in a cache.
+        let long = self.log.len() >= (keep + keep / 8).max(16);
         if !long && self.log.bytes() <= sink.settings.window_bytes {
             return;
         }

@@ -108,6 +108,8 @@ pub(crate) struct Primary {
     pub(crate) reads: VecDeque<WaitingRead>,
     /// The commit index is sent by itself then.
     pub(crate) commit_at: Time,
+    /// From then on the next write carries a digest to be compared.
+    pub(crate) compare_at: Time,
     /// When this epoch was last reported as settled or divided.
     pub(crate) settled_at: Option<Time>,
     pub(crate) divided_at: Option<Time>,
@@ -129,6 +131,7 @@ impl Primary {
             wanted_round: 0,
             reads: VecDeque::new(),
             commit_at: Time::NEVER,
+            compare_at: Time::ZERO,
             settled_at: None,
             divided_at: None,
             disk_since: None,

@@ -292,7 +292,7 @@ impl Replica {
         }
         if !primary.serving {
             primary.serving = true;
-            primary.commit_at = now + sink.settings.commit_flush;
+            primary.commit_at = sink.settings.commit_at(now);
             let inherited = primary.inherited;
             sink.event(|| Event::Serving { bucket, epoch, inherited });
         }
@@ -307,7 +307,7 @@ impl Replica {
             }
             self.committed = held;
             sink.commit_time = self.log.get(held).map(|entry| now.since(entry.time));
-            primary.commit_at = primary.commit_at.min(now + sink.settings.commit_flush);
+            primary.commit_at = primary.commit_at.min(sink.settings.commit_at(now));
             if primary.split.is_some_and(|split| split <= held) && primary.divided_at.is_none() {
                 primary.divided_at = Some(now);
                 sink.report(Report::Divided { bucket, epoch });
@@ -374,7 +374,8 @@ impl Replica {
             primary.round += 1;
         }
         let applied = self.copy.applied.offset;
-        let digest = (commit_due && applied == committed).then(|| (applied, self.copy.digest()));
+        let compare = commit_due || now >= primary.compare_at;
+        let digest = (compare && applied == committed).then(|| (applied, self.copy.digest()));
         for peer in &mut primary.peers {
             let again = now >= peer.retry_at;
             let round = peer.member && confirm;
@@ -411,13 +412,19 @@ impl Replica {
                     echo: peer.echo,
                 };
                 sink.send(peer.node, bucket, epoch, Body::Write(write));
+                if digest.is_some() {
+                    primary.compare_at = sink.settings.commit_at(now);
+                }
                 if asks {
                     peer.waits(now, sink.settings.retry);
                 }
                 must = false;
             }
         }
-        if commit_due {
+        // Told by what was sent just now, or by a write before: nothing has to be said by itself.
+        let serving = primary.serving;
+        let knows = |peer: &Peer| peer.commit_sent >= committed && peer.told_serving == serving;
+        if commit_due || primary.peers.iter().all(knows) {
             primary.commit_at = Time::NEVER;
         }
         self.advance(now, sink);

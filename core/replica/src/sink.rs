@@ -50,6 +50,8 @@ pub struct Settings {
     pub ack_timeout: Duration,
     /// The commit index is sent by itself when nothing else goes out for this long.
     pub commit_flush: Duration,
+    /// Or on the tick before: what many buckets have to tell goes in one message. Less than the above; zero: no ticks.
+    pub commit_tick: Duration,
     /// Bytes of entries in one message.
     pub frame_bytes: usize,
     /// Bytes written and not acknowledged by all.
@@ -60,6 +62,14 @@ pub struct Settings {
     pub piece_bytes: usize,
     /// A session that was not used for this long is forgotten.
     pub session_idle: Duration,
+}
+
+impl Settings {
+    /// When what is committed now is told by itself, if no write tells it before.
+    pub(crate) fn commit_at(&self, now: Time) -> Time {
+        let at = (now + self.commit_flush).0;
+        Time(at - at % (self.commit_tick.as_micros() as u64).max(1))
+    }
 }
 
 #[derive(Debug)]

@@ -72,7 +72,12 @@ impl Default for Settings {
             max_memory: 0,
             idle: Duration::ZERO,
             slow: Duration::from_secs(30),
-            timing: Timing::default(),
+            // A bucket that is written to now and then need not tell each time by itself what is committed.
+            timing: Timing {
+                commit_flush: Duration::from_millis(5),
+                commit_tick: Duration::from_millis(1),
+                ..Timing::default()
+            },
         }
     }
 }

@@ -14,21 +14,21 @@ use crate::table::{Found, Row, Unit, Wanted};
 
 /// One kind of load: what is done by how many.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Case {
+pub(crate) struct Case {
     work: Work,
     connections: usize,
     depth: usize,
 }
 
 impl Case {
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let what = if self.work == Work::Get { "linearizable reads" } else { "replicated writes of 100 B" };
         let how = if self.depth > 1 { format!(" × {} pipelined", self.depth) } else { String::new() };
         let plural = if self.connections == 1 { "" } else { "s" };
         format!("{what}, {} connection{plural}{how}", self.connections)
     }
 
-    fn of(self, mut load: Load) -> Load {
+    pub(crate) fn of(self, mut load: Load) -> Load {
         load.work = self.work;
         load.connections = self.connections;
         load.depth = self.depth;
@@ -43,6 +43,9 @@ const fn put(connections: usize, depth: usize) -> Case {
 const fn get(connections: usize) -> Case {
     Case { work: Work::Get, connections, depth: 1 }
 }
+
+/// What Redis is compared in.
+pub(crate) const CASES: [Case; 6] = [put(64, 1), put(256, 1), put(64, 16), put(1, 1), get(64), get(256)];
 
 /// What is judged: the figure of a run, and what is wanted of it.
 type Judged = (&'static str, fn(&Report) -> f64, Unit, Wanted);

@@ -93,8 +93,8 @@ impl Shard {
         let queued = self.lanes.waiting.iter().filter(|(_, waiting)| of_gone(&waiting.caller));
         let tickets: Vec<(Ticket, Where)> = queued.map(|(ticket, waiting)| (ticket, waiting.place)).collect();
         for (ticket, place) in tickets {
-            if let Where::Hopped(number) = place {
-                self.hops.forget(number, ticket);
+            if let Where::Hopped { number, place } = place {
+                self.hops.forget(number, place);
             }
             if let Some((waiting, true)) = self.lanes.finish(ticket) {
                 self.pump.push(waiting.lane);
@@ -265,7 +265,7 @@ impl Shard {
             let (by, event) = (self.me(), Event::Purged { bucket });
             self.outputs.push_back(super::ShardOutput::Event { by, event });
         }
-        self.note_timer(bucket, Time::NEVER);
+        self.forget_timer(bucket);
         self.note_bytes(bucket);
         self.go_on(bucket);
     }

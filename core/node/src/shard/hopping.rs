@@ -5,55 +5,89 @@ use super::door::{Answer, Reason};
 use super::hops::{Outgoing, Taken};
 use super::lane::{Caller, LaneKey, Route, Where};
 use super::message::{Hop, Hopped, ShardMessage};
+use super::routing::HOP_REQUESTS_MOST;
 use atoll_replica::Ticket;
-use atoll_types::{Bug, HashSlot, NodeId, SlotRange, planted};
+use atoll_types::{Bug, HashSlot, Incarnation, NodeId, SlotRange, planted};
 
 impl Shard {
-    pub(super) fn begin_hop(&mut self, key: LaneKey, to: NodeId, tickets: Vec<Ticket>) -> bool {
+    /// What this lane has for that node goes with what other lanes of the root have for it in this turn.
+    pub(super) fn join_hop(&mut self, key: LaneKey, to: NodeId, tickets: &[Ticket], bytes: usize) -> bool {
         // Of one that is absent the next table says who is in its place.
         let contact = self.roster.get(&to).filter(|contact| contact.present);
         let Some(incarnation) = contact.map(|contact| contact.incarnation) else { return false };
         let waiting = tickets.iter().filter_map(|ticket| self.lanes.waiting.get(*ticket));
-        let hops = waiting.clone().map(|waiting| waiting.hops).max().unwrap_or(0);
-        let requests = waiting.map(|waiting| waiting.request.clone()).collect();
-        let number = self.hops.next_number();
-        let last = HashSlot(key.root() + self.width.max(1) - 1);
+        // All of a lane in one hop, under the most of any: two hops may overtake each other.
+        let hops = waiting.map(|waiting| waiting.hops).max().unwrap_or(0) + 1;
+        let number = self.open_hop(to, incarnation, key.root(), hops, tickets.len(), bytes);
+        let Some(outgoing) = self.hops.outgoing.get_mut(&number) else { return false };
+        outgoing.bytes += bytes;
+        for &ticket in tickets {
+            let Some(waiting) = self.lanes.waiting.get(ticket) else { continue };
+            let place = outgoing.tickets.len() as u32;
+            outgoing.hop.requests.push(waiting.request.clone());
+            outgoing.tickets.push(Some(ticket));
+            outgoing.waiting += 1;
+            self.lanes.depart(ticket, Route::To(to), Where::Hopped { number, place });
+        }
+        true
+    }
+
+    /// A hop of this turn with room for so many requests of so many bytes.
+    fn open_hop(
+        &mut self,
+        to: NodeId,
+        incarnation: Incarnation,
+        root: u16,
+        hops: u8,
+        requests: usize,
+        bytes: usize,
+    ) -> u64 {
+        let way = (to, root, hops);
+        if let Some(&number) = self.hops.open.get(&way) {
+            let has_room = |outgoing: &Outgoing| {
+                outgoing.tickets.len() + requests <= HOP_REQUESTS_MOST
+                    && outgoing.bytes + bytes <= self.config.limits.frame_bytes
+            };
+            if self.hops.outgoing.get(&number).is_some_and(has_room) {
+                return number;
+            }
+            self.hops.full.push(number);
+        }
+        let last = HashSlot(root + self.width.max(1) - 1);
         let hop = Hop {
-            number,
+            number: 0,
             shard: self.index as u16,
             floor: 0,
             version: self.version,
-            hops: hops + 1,
-            root: SlotRange { first: HashSlot(key.root()), last },
-            requests,
+            hops,
+            root: SlotRange { first: HashSlot(root), last },
+            requests: Vec::new(),
         };
-        for &ticket in &tickets {
-            self.lanes.depart(ticket, Route::To(to), Where::Hopped(number));
-        }
-        let tickets = tickets.into_iter().map(Some).collect();
         let retry_at = self.now + self.config.timing.replica_retry * 2;
-        self.hops.outgoing.insert(number, Outgoing { to, incarnation, hop, tickets, retry_at });
-        self.send_hop(number);
-        true
+        let (tickets, waiting, bytes) = (Vec::new(), 0, 0);
+        let number = self.hops.begin(Outgoing { to, incarnation, hop, tickets, waiting, bytes, retry_at });
+        self.hops.open.insert(way, number);
+        number
+    }
+
+    /// Ends the turn: what goes to another node goes now.
+    pub(super) fn send_hops(&mut self) {
+        let mut numbers = std::mem::take(&mut self.hops.full);
+        numbers.extend(std::mem::take(&mut self.hops.open).into_values());
+        numbers.sort_unstable();
+        numbers.into_iter().for_each(|number| self.send_hop(number));
     }
 
     fn send_hop(&mut self, number: u64) {
         let floor = self.hops.floor();
         let Some(outgoing) = self.hops.outgoing.get(&number) else { return };
-        let (to, hop) = (outgoing.to, Hop { floor, ..outgoing.hop.clone() });
+        let (to, hop) = (outgoing.to, Hop { number, floor, ..outgoing.hop.clone() });
         self.send(to, ShardMessage::Hop(hop));
     }
 
     /// Sends again what was not answered. The number makes it count once.
     pub(super) fn repeat_hops(&mut self) {
-        let (now, pause) = (self.now, self.config.timing.replica_retry * 4);
-        let mut due = Vec::new();
-        for (&number, outgoing) in &mut self.hops.outgoing {
-            if outgoing.retry_at <= now {
-                outgoing.retry_at = now + pause;
-                due.push(number);
-            }
-        }
+        let due = self.hops.due(self.now, self.config.timing.replica_retry * 4);
         due.into_iter().for_each(|number| self.send_hop(number));
     }
 
@@ -135,13 +169,10 @@ impl Shard {
     }
 
     pub(super) fn on_hopped(&mut self, from: NodeId, hopped: Hopped) {
-        let Some(outgoing) = self.hops.outgoing.get(&hopped.number).filter(|outgoing| outgoing.to == from) else {
-            return; // Answered before, or given up.
-        };
-        let tickets = outgoing.tickets.clone();
         for (place, answer) in hopped.answers {
-            if let Some(Some(ticket)) = tickets.get(place as usize) {
-                self.answer(*ticket, answer);
+            // Nobody: answered before, or given up.
+            if let Some(ticket) = self.hops.ticket(from, hopped.number, place) {
+                self.answer(ticket, answer);
             }
         }
     }

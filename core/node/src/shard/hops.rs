@@ -9,6 +9,7 @@ use super::message::{Hop, Hopped};
 use atoll_replica::Ticket;
 use atoll_types::{Incarnation, NodeId, SlotRange, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// One hop that this node waits for.
 #[derive(Debug)]
@@ -19,6 +20,10 @@ pub(crate) struct Outgoing {
     pub(crate) hop: Hop,
     /// By place; none where it is answered.
     pub(crate) tickets: Vec<Option<Ticket>>,
+    /// Of the tickets, those that are not answered.
+    pub(crate) waiting: usize,
+    /// Of all commands and queries.
+    pub(crate) bytes: usize,
     pub(crate) retry_at: Time,
 }
 
@@ -26,11 +31,22 @@ pub(crate) struct Outgoing {
 pub(crate) struct Hops {
     pub(crate) outgoing: BTreeMap<u64, Outgoing>,
     last: u64,
+    /// Hops of this turn, which are not sent yet: whatever else goes the same way goes with them. By receiver, root,
+    /// and how often their requests were passed on.
+    pub(crate) open: BTreeMap<(NodeId, u16, u8), u64>,
+    /// Those of this turn that are full.
+    pub(crate) full: Vec<u64>,
+    /// Nothing is to be sent again before this; perhaps nothing is then, as answers do not change it.
+    retry_from: Time,
 }
 
 impl Hops {
-    pub(crate) fn next_number(&mut self) -> u64 {
+    /// Begins one, under the next number.
+    pub(crate) fn begin(&mut self, outgoing: Outgoing) -> u64 {
         self.last += 1;
+        let before = if self.outgoing.is_empty() { Time::NEVER } else { self.retry_from };
+        self.retry_from = before.min(outgoing.retry_at);
+        self.outgoing.insert(self.last, outgoing);
         self.last
     }
 
@@ -41,20 +57,44 @@ impl Hops {
 
     /// Numbers go on; what was under way is given up.
     pub(crate) fn abandon(&mut self) -> Vec<Ticket> {
+        self.open.clear();
+        self.full.clear();
         std::mem::take(&mut self.outgoing).into_values().flat_map(|hop| hop.tickets).flatten().collect()
     }
 
     pub(crate) fn next_retry(&self) -> Time {
-        self.outgoing.values().map(|hop| hop.retry_at).min().unwrap_or(Time::NEVER)
+        if self.outgoing.is_empty() { Time::NEVER } else { self.retry_from }
     }
 
-    /// The ticket no longer waits for this hop.
-    pub(crate) fn forget(&mut self, number: u64, ticket: Ticket) {
-        let Some(hop) = self.outgoing.get_mut(&number) else { return };
-        for waiting in hop.tickets.iter_mut().filter(|waiting| **waiting == Some(ticket)) {
-            *waiting = None;
+    /// Those that are to be sent again, and next after this pause.
+    pub(crate) fn due(&mut self, now: Time, pause: Duration) -> Vec<u64> {
+        let mut due = Vec::new();
+        if now < self.retry_from {
+            return due;
         }
-        if hop.tickets.iter().all(Option::is_none) {
+        self.retry_from = Time::NEVER;
+        for (&number, outgoing) in &mut self.outgoing {
+            if outgoing.retry_at <= now {
+                outgoing.retry_at = now + pause;
+                due.push(number);
+            }
+            self.retry_from = self.retry_from.min(outgoing.retry_at);
+        }
+        due
+    }
+
+    /// Who waits for this answer of that node.
+    pub(crate) fn ticket(&self, from: NodeId, number: u64, place: u32) -> Option<Ticket> {
+        let outgoing = self.outgoing.get(&number).filter(|outgoing| outgoing.to == from)?;
+        *outgoing.tickets.get(place as usize)?
+    }
+
+    /// Nobody waits any more for this place of the hop.
+    pub(crate) fn forget(&mut self, number: u64, place: u32) {
+        let Some(hop) = self.outgoing.get_mut(&number) else { return };
+        let waited = hop.tickets.get_mut(place as usize).and_then(Option::take);
+        hop.waiting -= usize::from(waited.is_some());
+        if hop.waiting == 0 {
             self.outgoing.remove(&number);
         }
     }
@@ -91,7 +131,11 @@ pub(crate) struct Guest {
 impl Guest {
     pub(crate) fn raise_floor(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
-        self.taken = self.taken.split_off(&self.floor);
-        self.early = self.early.split_off(&self.floor);
+        while self.taken.first_key_value().is_some_and(|(number, _)| *number < self.floor) {
+            self.taken.pop_first();
+        }
+        while self.early.first_key_value().is_some_and(|(number, _)| *number < self.floor) {
+            self.early.pop_first();
+        }
     }
 }

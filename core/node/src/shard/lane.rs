@@ -9,14 +9,15 @@
 //!     └── cut, moved, or of unknown fate and safe to repeat
 //! ```
 //!
-//! Not here: what a lane's next request is given to (`routing.rs`), hops (`hops.rs`), tickets (`tickets.rs`).
+//! Not here: what a lane's next request is given to (`routing.rs`), hops (`hops.rs`), tickets (`tickets.rs`),
+//! how a lane is found (`lane_map.rs`).
 
 use super::door::{Ask, Request, RequestId};
+use super::lane_map::LaneMap;
 use super::tickets::Tickets;
 use atoll_replica::Ticket;
 use atoll_types::{NodeId, Time};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Whose requests, and to which part of the key space. A lane outlives splits: halves are in the lane of the whole.
 ///
@@ -33,6 +34,13 @@ impl LaneKey {
 
     pub(crate) fn root(self) -> u16 {
         (self.0 >> 112) as u16
+    }
+
+    /// Connections are counted and roots are few: both halves are spread over all bits.
+    pub(crate) fn hash(self) -> u64 {
+        let (place, connection) = ((self.0 >> 64) as u64, self.0 as u64);
+        let mixed = (connection ^ place.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 }
 
@@ -57,6 +65,15 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    pub(crate) fn new() -> Lane {
+        Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0) }
+    }
+
+    /// Can the next request go this way at once? What went another way comes back first, and must not be overtaken.
+    pub(crate) fn is_open(&self, route: Route) -> bool {
+        self.queue.is_empty() && (self.under_way == 0 || self.route == route)
+    }
+
     fn line_up(&mut self, ticket: Ticket) {
         let place = if self.queue.back().is_none_or(|last| *last < ticket) {
             self.queue.len()
@@ -88,7 +105,11 @@ pub(crate) enum Caller {
 pub(crate) enum Where {
     Queued,
     Local,
-    Hopped(u64),
+    /// In this hop, at this place.
+    Hopped {
+        number: u64,
+        place: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -108,7 +129,9 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     pub(crate) waiting: Tickets,
-    pub(crate) lanes: BTreeMap<LaneKey, Lane>,
+    pub(crate) lanes: LaneMap,
+    /// The lanes in which something is queued, in order.
+    stalled: BTreeSet<LaneKey>,
     /// Queued requests, by root.
     queued: Vec<u32>,
 }
@@ -124,9 +147,20 @@ impl Lanes {
         self.line_up(key, ticket);
     }
 
+    /// Takes in one that is under way to the copy here, without any queue.
+    pub(crate) fn enter(&mut self, waiting: Waiting) -> Ticket {
+        let lane = self.lanes.get_or_begin(waiting.lane);
+        lane.route = Route::Here;
+        lane.under_way += 1;
+        self.waiting.insert(waiting)
+    }
+
     fn line_up(&mut self, key: LaneKey, ticket: Ticket) {
-        let none = || Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0) };
-        self.lanes.entry(key).or_insert_with(none).line_up(ticket);
+        let lane = self.lanes.get_or_begin(key);
+        if lane.queue.is_empty() {
+            self.stalled.insert(key);
+        }
+        lane.line_up(ticket);
         let root = usize::from(key.root());
         if root >= self.queued.len() {
             self.queued.resize(root + 1, 0);
@@ -139,7 +173,7 @@ impl Lanes {
         let Some(waiting) = self.waiting.get_mut(ticket) else { return false };
         waiting.place = place;
         let key = waiting.lane;
-        let Some(lane) = self.lanes.get_mut(&key) else { return false };
+        let Some(lane) = self.lanes.get_mut(key) else { return false };
         let left = lane.leave(ticket);
         if left {
             lane.route = route;
@@ -147,7 +181,7 @@ impl Lanes {
         }
         let others = !lane.queue.is_empty();
         if left {
-            self.count_down(key.root());
+            self.left(key, others);
         }
         others
     }
@@ -161,7 +195,7 @@ impl Lanes {
         waiting.place = Where::Queued;
         waiting.tainted |= tainted;
         let key = waiting.lane;
-        if let Some(lane) = self.lanes.get_mut(&key) {
+        if let Some(lane) = self.lanes.get_mut(key) {
             lane.under_way -= 1;
         }
         self.line_up(key, ticket);
@@ -172,9 +206,8 @@ impl Lanes {
     pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<(Waiting, bool)> {
         let waiting = self.waiting.remove(ticket)?;
         let key = waiting.lane;
-        let Entry::Occupied(mut entry) = self.lanes.entry(key) else { return Some((waiting, false)) };
-        let lane = entry.get_mut();
-        let was_queued = lane.leave(ticket);
+        let Some(lane) = self.lanes.get_mut(key) else { return Some((waiting, false)) };
+        let was_queued = waiting.place == Where::Queued && lane.leave(ticket);
         if !was_queued {
             lane.under_way -= 1;
             if matches!(waiting.request.ask, Ask::Write { .. }) {
@@ -183,16 +216,20 @@ impl Lanes {
         }
         let others = !lane.queue.is_empty();
         if !others && lane.under_way == 0 {
-            entry.remove();
+            self.lanes.remove(key);
         }
         if was_queued {
-            self.count_down(key.root());
+            self.left(key, others);
         }
         Some((waiting, others))
     }
 
-    fn count_down(&mut self, root: u16) {
-        if let Some(count) = self.queued.get_mut(usize::from(root)) {
+    /// One less is queued in this lane.
+    fn left(&mut self, key: LaneKey, others: bool) {
+        if !others {
+            self.stalled.remove(&key);
+        }
+        if let Some(count) = self.queued.get_mut(usize::from(key.root())) {
             *count -= 1;
         }
     }
@@ -200,8 +237,7 @@ impl Lanes {
     /// Lanes of this part of the key space that have something waiting.
     pub(crate) fn waiting_lanes(&self, root: u16) -> Vec<LaneKey> {
         let first = LaneKey::new(root, NodeId(0), 0, 0);
-        let lanes = self.lanes.range(first..).take_while(|(key, _)| key.root() == root);
-        lanes.filter(|(_, lane)| !lane.queue.is_empty()).map(|(key, _)| *key).collect()
+        self.stalled.range(first..).take_while(|key| key.root() == root).copied().collect()
     }
 
     pub(crate) fn roots_waiting(&self) -> Vec<u16> {
@@ -218,10 +254,14 @@ impl Lanes {
 
     pub(crate) fn check(&self) {
         self.waiting.check();
-        let queued: usize = self.lanes.values().map(|lane| lane.queue.len()).sum();
-        let under_way: usize = self.lanes.values().map(|lane| lane.under_way).sum();
+        let lanes = || self.lanes.each().map(|(_, lane)| lane);
+        let queued: usize = lanes().map(|lane| lane.queue.len()).sum();
+        let under_way: usize = lanes().map(|lane| lane.under_way).sum();
         assert_eq!(queued + under_way, self.waiting.len(), "whatever waits is in a lane, once");
         assert_eq!(queued, self.queued.iter().map(|count| *count as usize).sum(), "the backlog is counted");
-        assert!(self.lanes.values().all(|lane| lane.queue.iter().is_sorted()), "lanes keep the order of tickets");
+        assert!(lanes().all(|lane| lane.queue.iter().is_sorted()), "lanes keep the order of tickets");
+        let is_noted = |(key, lane): &(LaneKey, Lane)| self.stalled.contains(key) != lane.queue.is_empty();
+        assert!(self.lanes.each().all(is_noted), "lanes in which something is queued are noted");
+        assert!(self.stalled.len() <= self.lanes.len(), "no lane is noted that is not there");
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | inputs and outputs | `door.rs`, `message.rs` |
 //! | duties: which copies are here, and what they are to do | `duties.rs` |
-//! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `tickets.rs` |
+//! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `lane_map.rs`, `tickets.rs` |
 //! | which shard something is for | `place.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
 //! | whose lease a new primary waits for | `tenures.rs` |
@@ -19,6 +19,7 @@ mod duties;
 mod hopping;
 mod hops;
 mod lane;
+mod lane_map;
 pub mod message;
 pub mod place;
 mod routing;
@@ -78,7 +79,7 @@ pub struct Shard {
     /// Lanes that may go on. In any order, some perhaps more than once.
     pump: Vec<LaneKey>,
     timers: BTreeSet<(Time, BucketId)>,
-    /// What `timers` has, by bucket; never where it has nothing.
+    /// What `timers` has, by bucket; never where it has nothing. No later than what the copy says is due.
     timer_of: Vec<Time>,
     lanes: Lanes,
     /// Reads of a position that is not reached yet, by the bucket whose log they wait for.
@@ -116,6 +117,7 @@ impl Shard {
             retry: timing.replica_retry,
             ack_timeout: timing.ack_timeout,
             commit_flush: timing.commit_flush,
+            commit_tick: timing.commit_tick,
             frame_bytes: limits.frame_bytes,
             window_bytes: limits.window_bytes,
             log: limits.bucket_log,
@@ -248,6 +250,7 @@ impl Shard {
                 break;
             }
         }
+        self.send_hops();
         self.send_letters();
         if !self.reports.is_empty() {
             let reports = std::mem::take(&mut self.reports);
@@ -304,21 +307,28 @@ impl Shard {
         }
     }
 
+    /// The bucket is looked at then, or earlier: one look too many costs less than moving its timer at each message.
     fn note_timer(&mut self, bucket: BucketId, due: Time) {
         let place = usize::from(bucket.0);
         if place >= self.timer_of.len() {
             self.timer_of.resize(place + 1, Time::NEVER);
         }
-        let before = std::mem::replace(&mut self.timer_of[place], due);
-        if due == before {
+        let before = self.timer_of[place];
+        if due >= before {
             return;
         }
         if before != Time::NEVER {
             self.timers.remove(&(before, bucket));
         }
-        if due != Time::NEVER {
-            self.timers.insert((due, bucket));
-        }
+        self.timer_of[place] = due;
+        self.timers.insert((due, bucket));
+    }
+
+    /// Its timer has rung, or it is gone.
+    fn forget_timer(&mut self, bucket: BucketId) {
+        let Some(noted) = self.timer_of.get_mut(usize::from(bucket.0)) else { return };
+        let before = std::mem::replace(noted, Time::NEVER);
+        self.timers.remove(&(before, bucket));
     }
 
     /// Keeps count of the memory; near the limit nothing that grows is taken any more.
@@ -350,8 +360,13 @@ impl Shard {
         while let Some(&(due, bucket)) = self.timers.first()
             && due <= self.now
         {
-            self.note_timer(bucket, Time::NEVER);
+            self.forget_timer(bucket);
             if let Some(replica) = self.replicas.get_mut(&bucket) {
+                let due = replica.due(&self.sink.settings);
+                if due > self.now {
+                    self.note_timer(bucket, due);
+                    continue;
+                }
                 replica.on_wake(self.now, &mut self.sink);
                 self.carry_out();
                 self.touch(bucket);

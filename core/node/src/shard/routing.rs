@@ -11,7 +11,7 @@ use atoll_types::{BucketId, Bug, Duty, NodeId, Offset, Payload, Position, plante
 /// A request is passed on at most this often.
 pub(super) const HOPS_MOST: u8 = 3;
 /// Requests in one hop.
-const HOP_REQUESTS_MOST: usize = 256;
+pub(super) const HOP_REQUESTS_MOST: usize = 256;
 
 impl Shard {
     pub(super) fn on_request(&mut self, id: RequestId, request: Request) {
@@ -20,15 +20,18 @@ impl Shard {
 
     /// Takes a request in, or turns it away at once.
     pub(super) fn admit(&mut self, caller: Caller, request: Request, hops: u8) {
-        if let Err(reason) = self.may_enter(&request) {
-            if reason == Reason::Busy {
-                self.turned_away += 1;
-                if planted(Bug::FullBacklogSilent) {
-                    return;
+        let served_here = match self.may_enter(&request) {
+            Ok(served_here) => served_here,
+            Err(reason) => {
+                if reason == Reason::Busy {
+                    self.turned_away += 1;
+                    if planted(Bug::FullBacklogSilent) {
+                        return;
+                    }
                 }
+                return self.tell(caller, Answer::NotApplied(reason));
             }
-            return self.tell(caller, Answer::NotApplied(reason));
-        }
+        };
         if let Some(answer) = self.look_here(&request) {
             return self.tell(caller, answer);
         }
@@ -40,12 +43,27 @@ impl Shard {
         let lane = LaneKey::new(root, origin, shard, request.connection);
         let deadline = self.now + self.config.timing.request;
         let (place, tainted) = (Where::Queued, false);
-        self.lanes.enqueue(Waiting { caller, request, lane, hops, place, tainted, deadline });
+        let mut waiting = Waiting { caller, request, lane, hops, place, tainted, deadline };
+        if let Some(bucket) = served_here {
+            // Straight to the copy, if nobody waits who came before. Not to be queued saves most of a queue's work.
+            let is_open =
+                self.lanes.queued(root) == 0 && self.lanes.lanes.get(lane).is_none_or(|lane| lane.is_open(Route::Here));
+            if is_open {
+                waiting.place = Where::Local;
+                let ticket = self.lanes.enter(waiting);
+                if !self.hand_over(ticket, bucket) {
+                    self.back(ticket, false);
+                }
+                return;
+            }
+        }
+        self.lanes.enqueue(waiting);
         self.pump.push(lane);
     }
 
-    fn may_enter(&self, request: &Request) -> Result<(), Reason> {
-        let Some((_, duty)) = self.duty_of(request.slot).filter(|_| self.signature.is_some()) else {
+    /// May this request wait here? Tells as well in which bucket it can be served here, if it can.
+    fn may_enter(&self, request: &Request) -> Result<Option<BucketId>, Reason> {
+        let Some((bucket, duty)) = self.duty_of(request.slot).filter(|_| self.signature.is_some()) else {
             return Err(Reason::NoTable);
         };
         if duty.lost {
@@ -61,7 +79,9 @@ impl Shard {
         if self.lanes.queued(self.root(request.slot)) >= self.config.limits.backlog {
             return Err(Reason::Busy);
         }
-        Ok(())
+        // A read of a position may have to wait for that, on the way of all that wait.
+        let may_wait = matches!(request.ask, Ask::Stale { .. });
+        Ok((!may_wait && self.route(bucket, duty) == Route::Here).then_some(bucket))
     }
 
     /// A stale read that the copy here can answer.
@@ -103,7 +123,7 @@ impl Shard {
     /// Sends on what waits in this lane, in order, as far as it can go now.
     pub(super) fn pump_lane(&mut self, key: LaneKey) {
         loop {
-            let Some(lane) = self.lanes.lanes.get(&key) else { return };
+            let Some(lane) = self.lanes.lanes.get(key) else { return };
             let Some(&ticket) = lane.queue.front() else { return };
             let (route, bucket) = self.route_of(ticket);
             // What went another way comes back first: it must not be overtaken. Of hops one is under way at a time,
@@ -125,6 +145,11 @@ impl Shard {
 
     /// Tells whether the lane may go on: this one was taken, and others are in the queue.
     fn give_to_replica(&mut self, ticket: Ticket, bucket: BucketId) -> bool {
+        self.hand_over(ticket, bucket) && self.lanes.depart(ticket, Route::Here, Where::Local)
+    }
+
+    /// Tells whether the copy here took it.
+    fn hand_over(&mut self, ticket: Ticket, bucket: BucketId) -> bool {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
         let Some(replica) = self.replicas.get_mut(&bucket) else { return false };
         let slot = waiting.request.slot;
@@ -143,7 +168,7 @@ impl Shard {
                 let applied = replica.copy().applied.offset;
                 if after.is_some_and(|after| applied < after.mark.offset) {
                     self.parked.entry(bucket).or_default().push(ticket);
-                    return self.lanes.depart(ticket, Route::Here, Where::Local);
+                    return true;
                 }
                 replica.read(now, sink, ticket, query.clone())
             }
@@ -151,7 +176,7 @@ impl Shard {
         if taken {
             self.dirty.push(bucket);
         }
-        taken && self.lanes.depart(ticket, Route::Here, Where::Local)
+        taken
     }
 
     /// The log of this bucket may have reached what reads wait for; or it is no longer for this node to say.
@@ -190,7 +215,7 @@ impl Shard {
 
     /// Passes on what this lane has for that node, all that is there at once.
     fn hop_on(&mut self, key: LaneKey, node: NodeId) -> bool {
-        let Some(lane) = self.lanes.lanes.get(&key) else { return false };
+        let Some(lane) = self.lanes.lanes.get(key) else { return false };
         let mut tickets = Vec::new();
         let mut exhausted = Vec::new();
         let mut bytes = 0;
@@ -214,7 +239,7 @@ impl Shard {
         if tickets.is_empty() {
             return !none;
         }
-        self.begin_hop(key, node, tickets)
+        self.join_hop(key, node, &tickets, bytes)
     }
 
     /// What a replica says of a request.
@@ -274,7 +299,7 @@ impl Shard {
     /// answer got lost: asked again it would see what was written after it.
     fn was_overtaken(&self, ticket: Ticket) -> bool {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
-        let answered = self.lanes.lanes.get(&waiting.lane).is_some_and(|lane| lane.written > ticket);
+        let answered = self.lanes.lanes.get(waiting.lane).is_some_and(|lane| lane.written > ticket);
         let mut later = self.lanes.waiting.after(ticket);
         let overtaken = later.any(|(_, other)| {
             let is_write = matches!(other.request.ask, Ask::Write { .. });
@@ -307,8 +332,8 @@ impl Shard {
             Answer::NotApplied(_) if waiting.tainted => Answer::Unknown,
             Answer::NotApplied(_) | Answer::Done { .. } | Answer::Unknown => answer,
         };
-        if let Where::Hopped(number) = waiting.place {
-            self.hops.forget(number, ticket);
+        if let Where::Hopped { number, place } = waiting.place {
+            self.hops.forget(number, place);
         }
         if others {
             self.pump.push(waiting.lane);
@@ -326,8 +351,10 @@ impl Shard {
                     && known.is_none()
                 {
                     *known = Some(answer);
+                    if taken.fresh.is_empty() {
+                        self.answered.insert((origin, shard, number));
+                    }
                     taken.fresh.push(place);
-                    self.answered.insert((origin, shard, number));
                 }
             }
         }

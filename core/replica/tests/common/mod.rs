@@ -67,6 +67,7 @@ pub(crate) fn settings(durable: bool) -> Settings {
         retry: Duration::from_millis(50),
         ack_timeout: Duration::from_secs(1),
         commit_flush: Duration::from_millis(2),
+        commit_tick: Duration::ZERO,
         frame_bytes: 64 * 1024,
         window_bytes: 8 << 20,
         log: 8,

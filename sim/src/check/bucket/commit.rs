@@ -77,7 +77,11 @@ pub(crate) fn all_hold(
         };
         if lacks(copies, hosts, bearer, (bucket, epoch), (offset, entry)) {
             let (name, other) = (host_name(actor.host), host_name(bearer));
-            let detail = format!("{name} commits {offset} of bucket {bucket} in {epoch}; {other} ({member}) lacks it");
+            let held = copies.safely_held(bearer, bucket);
+            let held = held.map_or("nothing".to_owned(), |held| format!("all up to {}", held.last()));
+            let detail = format!(
+                "{name} commits {offset} of bucket {bucket} in {epoch}; {other} ({member}) lacks it, its disk has {held}"
+            );
             return Err(broken(RULE, detail));
         }
     }
