@@ -12,8 +12,8 @@ pub enum ShardMessage {
     Hopped(Hopped),
 }
 
-/// Requests on their way to the primary, all of one root, those of each lane in their order. Sent again, with the same number, until it
-/// is answered; the number makes it count once.
+/// Requests on their way to the primary, all of one root, those of each lane in their order. Sent again, with the same
+/// number, until it is answered; the number makes it count once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// Of the sender, counting its hops to anybody.

@@ -80,7 +80,7 @@ pub(crate) fn all_hold(
             let held = copies.safely_held(bearer, bucket);
             let held = held.map_or("nothing".to_owned(), |held| format!("all up to {}", held.last()));
             let detail = format!(
-                "{name} commits {offset} of bucket {bucket} in {epoch}; {other} ({member}) lacks it, its disk has {held}"
+                "{name} commits {offset} of bucket {bucket} in {epoch}; {other} ({member}) lacks it and has {held}"
             );
             return Err(broken(RULE, detail));
         }
