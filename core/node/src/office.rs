@@ -180,11 +180,21 @@ impl Member {
         // A leader that is to go, or has said that it stops, hands over first. Its successor removes it. One whose disk
         // or shard does not move may wait for ever to be ready for that.
         let (_, government) = self.paxos.government();
-        let ready = stalled || ((leaving || stopped) && self.paxos.can_change_government());
+        let fit: BTreeSet<NodeId> =
+            government.voters().filter(|&voter| voter != me && self.may_inherit(context.now, voter)).collect();
+        let ready = stalled || ((leaving || stopped) && !fit.is_empty() && self.paxos.can_change_government());
         if ready && government.voter_count() > 1 {
-            self.paxos.resign();
+            self.paxos.resign(&fit);
         }
         self.let_drained_go(context);
+    }
+
+    /// One that is to go itself, or stops, would hand the lead back, for ever; one that is not heard cannot take it. A
+    /// node that is to go leads until there is another.
+    fn may_inherit(&self, now: Time, voter: NodeId) -> bool {
+        let stays = |member: &atoll_cluster::Member| !member.ordered_out && !member.is_absent();
+        let near = self.office.as_ref().is_some_and(|office| office.health.is_near(now, voter));
+        near && self.replicated.state.members.get(&voter).is_some_and(stays)
     }
 
     /// This very life has said that it stops for a while.

@@ -482,7 +482,7 @@ impl Paxos {
         }
         self.feed_children(true);
         if disk_hangs {
-            self.resign();
+            self.resign(&BTreeSet::new());
         } else if cut_off {
             // It cannot decide, and as long as it is heard nobody else may try.
             self.become_follower();
@@ -515,12 +515,13 @@ impl Paxos {
         majority.filter(|node| leader.peers.get(node).is_some_and(silent)).copied().collect()
     }
 
-    /// Hands the lead to the member of the majority that holds most.
-    pub fn resign(&mut self) {
+    /// Hands the lead to the voter that answered last and holds most; to one of these, where they are voters.
+    pub fn resign(&mut self, rather: &BTreeSet<NodeId>) {
         let Role::Leader(leader) = &self.role else { return };
         let ballot = leader.ballot;
         let voters = leader.peers.iter().filter(|(node, _)| self.government.is_voter(**node));
-        let heir = voters.max_by_key(|(_, peer)| (peer.answered, peer.matched)).map(|(&node, _)| node);
+        let rank = |node: &NodeId, peer: &Peer| (rather.contains(node), peer.answered, peer.matched);
+        let heir = voters.max_by_key(|(node, peer)| rank(node, peer)).map(|(&node, _)| node);
         self.become_follower();
         // Time for the heir: this node does not stand again before it.
         self.election_due = self.now + self.settings.election * 3;

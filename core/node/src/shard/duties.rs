@@ -177,8 +177,8 @@ impl Shard {
         let begins = duty.begins;
         let missing = !self.replicas.contains_key(&bucket);
         // From before an operator let the bucket begin anew.
-        // A copy that is damaged, or was begun in the place of one, shows nothing of what it held: that may have been of
-        // after the beginning, unless the beginning is this very duty, given to this very life. It must say so.
+        // A copy that is damaged, or was begun in the place of one, shows nothing of what it held: that may have been
+        // of after the beginning, unless the beginning is this very duty, given to this very life. It must say so.
         let outdated = |replica: &Replica| {
             let older = begins.offset.0 > 0 && replica.copy().applied.epoch < begins.epoch;
             let shows_nothing = replica.is_useless() || replica.is_blank();
