@@ -51,6 +51,7 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (1499, 1.0, "a revived bucket had trimmed what it began with before a checker looked"),
     (1751, 1.0, "a copy that could not be read was begun anew by a duty that was given to the life before"),
     (1087, 1.0, "a leader that was to go and one that stopped handed the lead to each other for ever"),
+    (1629, 1.0, "what a disk lost after it was acknowledged was held against whoever had counted on it"),
     (29, 0.5, "a damaged copy was noticed by its primary before it could say so itself"),
 ];
 

@@ -4,7 +4,7 @@
 
 use super::Actor;
 use super::broken;
-use super::copies::{Copies, replica};
+use super::copies::{Copies, is_known_damaged, replica};
 use super::edicts::Office;
 use crate::Violation;
 use crate::host::Host;
@@ -97,8 +97,12 @@ fn lacks(
     (offset, entry): (Offset, &BucketEntry),
 ) -> bool {
     if hosts[bearer].config.durable {
+        // What was acknowledged and then damaged on the disk does not take the acknowledgement back. The copy says so
+        // through the cluster log, which makes a new epoch.
         let held = copies.safely_held(bearer, bucket);
-        return copies.safely_seen(bearer, bucket) == epoch && !held.is_some_and(|held| held.holds(offset, entry));
+        return copies.safely_seen(bearer, bucket) == epoch
+            && !held.is_some_and(|held| held.holds(offset, entry))
+            && !is_known_damaged(&hosts[bearer], bucket);
     }
     let present = replica(&hosts[bearer], bucket).filter(|replica| replica.seen() == epoch);
     present.is_some_and(|replica| match replica.log().get(offset) {

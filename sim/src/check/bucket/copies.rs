@@ -131,8 +131,7 @@ impl Copies {
                     && back.last() >= copy.last()
                     && offsets.zip(&copy.entries).all(|(offset, entry)| back.holds(offset, entry))
             });
-            let known = replicas.get(&bucket).is_none_or(|replica| replica.is_useless() || replica.is_blank());
-            if !(whole || known && hosts[host].disk.is_rotten()) {
+            if !(whole || is_known_damaged(&hosts[host], bucket)) {
                 missing = Some(format!("bucket {bucket}, of which {} were safe", copy.last()));
             }
         }
@@ -194,6 +193,11 @@ impl Copies {
     pub(crate) fn acked(&self, cluster: ClusterId, bucket: BucketId, epoch: Epoch, node: NodeId) -> Option<Offset> {
         self.acks.get(&(cluster, bucket, epoch, node)).map(|(held, _)| *held)
     }
+}
+
+/// The disk lost something that was safe, and the process knows that its copy is of no use.
+pub(crate) fn is_known_damaged(host: &Host, bucket: BucketId) -> bool {
+    host.disk.is_rotten() && replica(host, bucket).is_none_or(|replica| replica.is_useless() || replica.is_blank())
 }
 
 /// The replica of a bucket in the process on this host.
