@@ -6,8 +6,9 @@
 use atoll_journal::frame::{HEADER, Header};
 use atoll_journal::memory::Memory;
 use atoll_journal::{Batch, Files, Journal, Lsn, Owner, Recovered, Settings};
+use atoll_types::bugs::plant;
 use atoll_types::{
-    Ballot, BucketId, BucketRecord, BucketSnapshot, Checkpoint, ClusterId, Epoch, HashSlot, Identity, Incarnation,
+    Ballot, BucketId, BucketRecord, BucketSnapshot, Bug, Checkpoint, ClusterId, Epoch, HashSlot, Identity, Incarnation,
     Mark, NodeId, Payload, Record, Rng, Slot, SlotRange,
 };
 use std::collections::BTreeMap;
@@ -258,18 +259,30 @@ impl Life {
     }
 }
 
+fn live(seed: u64) {
+    let mut life = Life::new(seed);
+    let mut longest = 0;
+    for _ in 0..1500 {
+        life.step();
+        longest = longest.max(life.journal.files().bytes());
+    }
+    life.sync();
+    life.crash();
+    assert!(longest < 256 * 1024, "seed {seed}: {longest} bytes");
+}
+
 #[test]
 fn no_crash_takes_what_was_synced_and_the_log_stays_short() {
-    for seed in 0..100 {
-        let mut life = Life::new(seed);
-        let mut longest = 0;
-        for _ in 0..1500 {
-            life.step();
-            longest = longest.max(life.journal.files().bytes());
-        }
-        life.sync();
-        life.crash();
-        assert!(longest < 256 * 1024, "seed {seed}: {longest} bytes");
+    (0..100).for_each(live);
+}
+
+#[test]
+fn planted_bugs_are_caught_by_such_lives() {
+    for bug in [Bug::RenameNotSynced, Bug::SyncNotDone, Bug::LogCutTooFar] {
+        plant(Some(bug));
+        let caught = (0..100).find(|&seed| std::panic::catch_unwind(|| live(seed)).is_err());
+        plant(None);
+        assert!(caught.is_some(), "{bug:?} is not seen");
     }
 }
 

@@ -5,7 +5,8 @@
 pub(crate) mod ports;
 pub(crate) mod raw;
 
-use atoll_server::{Server, Settings};
+use atoll_server::{Server, Settings, StartError};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +23,20 @@ pub(crate) fn start_with(nodes: usize, change: impl Fn(&mut Settings)) -> Vec<Se
     let names: Vec<String> = (1..=nodes).map(|node| format!("n{node}")).collect();
     let mut settings = founders(&names.iter().map(String::as_str).collect::<Vec<_>>());
     settings.iter_mut().for_each(change);
-    settings.into_iter().map(|settings| Server::start(settings).expect("a free port")).collect()
+    settings.into_iter().map(begin).collect()
+}
+
+/// Where another test starts a program, that holds a port which was just found to be free, for the moment between its
+/// two halves of starting: then once more.
+fn begin(settings: Settings) -> Server {
+    let begun = Instant::now();
+    loop {
+        match Server::start(settings.clone()) {
+            Err(StartError::Listen { error, .. })
+                if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < Duration::from_secs(1) => {}
+            started => return started.expect("a free port"),
+        }
+    }
 }
 
 /// What nodes of these names are told that found a cluster together. Two shards, whatever the machine: what one shard
