@@ -132,7 +132,8 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Bytes sent to one member of a bucket and not acknowledged.
     pub window_bytes: usize,
-    /// Committed entries of a bucket kept for members that return; a quarter of them where its state is small.
+    /// Committed entries of a bucket kept for members that return; fewer where they are large and its
+    /// state is small.
     pub bucket_log: usize,
     /// Bytes of one piece of a bucket's snapshot.
     pub piece_bytes: usize,

@@ -34,6 +34,8 @@ use std::time::Duration;
 const HELD_MOST: usize = 64;
 /// One part in so many of a copy's state is kept as log besides.
 const LOG_SHARE: usize = 32;
+/// And so many bytes in any case: a short absence must not cost a copy of the whole bucket.
+const LOG_LEAST: usize = 128 << 10;
 
 #[derive(Debug)]
 pub(crate) enum Role {
@@ -457,12 +459,12 @@ impl Replica {
     }
 
     /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
-    /// share of what a snapshot would be, up to the setting, and a quarter of that in any case: kept without regard to
-    /// the state, logs of many small buckets would take as much memory as their keys.
+    /// share of what a snapshot would be, up to the setting: kept without regard to the state, the logs of many buckets
+    /// would take a good part of what their keys take.
     fn trim(&mut self, sink: &Sink) {
         let most = sink.settings.log;
         let each = (self.log.bytes() / self.log.len().max(1)).max(1);
-        let keep = (self.copy.bytes() / LOG_SHARE / each).clamp(most / 4, most);
+        let keep = ((self.copy.bytes() / LOG_SHARE).max(LOG_LEAST) / each).min(most);
         // An eighth at a time: the more is kept beyond what must be, the less of it all is in a cache.
         let long = self.log.len() >= (keep + keep / 8).max(16);
         if !long && self.log.bytes() <= sink.settings.window_bytes {

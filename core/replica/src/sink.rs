@@ -56,7 +56,8 @@ pub struct Settings {
     pub frame_bytes: usize,
     /// Bytes written and not acknowledged by all.
     pub window_bytes: usize,
-    /// Entries kept behind the commit, for those that return: at most so many, and no fewer than a quarter.
+    /// Entries kept behind the commit, for those that return: at most so many; fewer where they are large and the state
+    /// is small.
     pub log: usize,
     /// Bytes of a piece of a snapshot.
     pub piece_bytes: usize,
