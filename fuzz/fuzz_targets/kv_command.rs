@@ -4,12 +4,12 @@
 #![no_main]
 
 use atoll_kv::{Answer, Command, Query, Store};
-use atoll_types::{At, Epoch, Mark, Offset, StateMachine, Time};
+use atoll_types::{At, Offset, StateMachine, Time};
 use libfuzzer_sys::fuzz_target;
 
 fn at(offset: usize) -> At {
     let offset = offset as u64;
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset * 1_000_000) }
+    At { offset: Offset(offset), time: Time(offset * 1_000_000) }
 }
 
 fn decode(bytes: &[u8]) {

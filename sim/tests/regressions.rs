@@ -53,6 +53,7 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (1087, 1.0, "a leader that was to go and one that stopped handed the lead to each other for ever"),
     (1629, 1.0, "what a disk lost after it was acknowledged was held against whoever had counted on it"),
     (29, 0.5, "a damaged copy was noticed by its primary before it could say so itself"),
+    (107, 1.0, "a copy found damaged at a start said so only when it had waited long for its primary"),
 ];
 
 #[test]

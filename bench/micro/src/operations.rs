@@ -6,7 +6,7 @@ use atoll_kv::Query;
 use atoll_node::shard::door::{Answer, Ask, Request, RequestId, ShardInput};
 use atoll_node::{Envelope, store};
 use atoll_types::{
-    At, Counter, Epoch, HashSlot, Mark, Offset, Payload, Principal, Series, SessionId, SessionUse, StateMachine, Time,
+    At, Counter, HashSlot, Offset, Payload, Principal, Series, SessionId, SessionUse, StateMachine, Time,
 };
 use atoll_wire::message;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn load(load: Load) -> Prepared {
 }
 
 fn at(offset: u64) -> At {
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) }
+    At { offset: Offset(offset), time: Time(offset) }
 }
 
 /// A store with a thousand keys, and the commands that put them.

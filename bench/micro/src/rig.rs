@@ -105,6 +105,7 @@ impl Rig {
                 settled: true,
                 splitting: false,
                 lost: false,
+                short: false,
                 begins,
                 divided: None,
             };
@@ -134,7 +135,7 @@ impl Rig {
                 ShardOutput::Send { to, envelope } => {
                     self.sent += 1;
                     let place = self.addresses.iter().position(|known| *known == to).expect("a node of the rig");
-                    self.flying.push_back((self.now + self.latency, place, node, envelope));
+                    self.flying.push_back((self.now + self.latency, place, node, *envelope));
                 }
                 ShardOutput::Answer { id, answer } => self.answers.push((self.now, id, answer)),
                 ShardOutput::WakeAt(time) => self.wakes[node] = time,
@@ -160,7 +161,7 @@ impl Rig {
         let Some((at, to, from, envelope)) = self.flying.pop_front() else { return false };
         self.now = self.now.max(at);
         let from = self.addresses[from].clone();
-        self.shards[to].handle(self.now, ShardInput::Message { from, envelope });
+        self.shards[to].handle(self.now, ShardInput::Message { from, envelope: Box::new(envelope) });
         self.drain(to);
         true
     }

@@ -116,7 +116,7 @@ impl Bucket {
         self.members().len() >= min_copies && (enclosed || planted(Bug::CommitBeforeSettledUnion))
     }
 
-    pub fn duty(&self, min_copies: usize) -> Duty {
+    pub fn duty(&self, copies: usize, min_copies: usize) -> Duty {
         Duty {
             range: self.range,
             appointment: self.appointment.clone(),
@@ -124,6 +124,7 @@ impl Bucket {
             settled: self.settled,
             splitting: self.splitting,
             lost: self.is_lost(),
+            short: self.members().len() < copies,
             begins: self.beginning,
             divided: self.divided,
         }

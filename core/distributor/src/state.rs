@@ -117,7 +117,7 @@ impl Distributor {
     }
 
     pub fn duty(&self, bucket: BucketId) -> Option<Duty> {
-        self.buckets.get(&bucket).map(|bucket| bucket.duty(self.min_copies()))
+        self.buckets.get(&bucket).map(|bucket| bucket.duty(self.copies(), self.min_copies()))
     }
 
     pub fn buckets(&self) -> &BTreeMap<BucketId, Bucket> {

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use atoll_kv::{Action, Command, Operation, Query, Store, Ttl};
-use atoll_types::{At, Epoch, Mark, Offset, Rng, StateMachine, Time};
+use atoll_types::{At, Offset, Rng, StateMachine, Time};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ const VALUE: [u8; 120] = [b'v'; 120];
 const BLANK: &[u8; 8] = b"########";
 
 fn at(offset: u64) -> At {
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) }
+    At { offset: Offset(offset), time: Time(offset) }
 }
 
 /// Bytes of a command or query in which each `########` stands for a key's number. Filled in just before it is used, as
@@ -58,7 +58,7 @@ impl Template {
 
     fn command(operations: Vec<Operation<'_>>) -> Template {
         let mut bytes = Vec::new();
-        Command { operations }.encode(&mut bytes);
+        Command { operations: operations.into() }.encode(&mut bytes);
         Template::new(bytes)
     }
 

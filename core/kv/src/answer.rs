@@ -1,13 +1,13 @@
 //! What commands and queries are answered.
 
-use atoll_types::{HashSlot, Offset, Time};
+use atoll_types::{Few, HashSlot, Offset, Time};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
     /// The bytes are no command or query. Nothing changed.
     Malformed,
     /// The command took effect: one outcome for each operation.
-    Done(Vec<Outcome<'a>>),
+    Done(Few<Outcome<'a>>),
     /// This operation, counted from zero, cannot be done. Nothing changed.
     Failed {
         operation: u16,
@@ -103,8 +103,7 @@ pub struct Scanned<'a> {
 pub struct Change<'a> {
     pub offset: Offset,
     pub kind: Kind,
-    /// Owned where the ring's storage wraps within the key.
-    pub key: std::borrow::Cow<'a, [u8]>,
+    pub key: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

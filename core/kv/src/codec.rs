@@ -51,6 +51,13 @@ impl<'a> Operations<'a> {
         self.left
     }
 
+    /// The one there is; none where it is none, or the bytes go on after it.
+    #[inline(always)] // Looked at in place: moving what it finds about would cost more than finding it.
+    pub(crate) fn only(mut self) -> Option<Operation<'a>> {
+        let only = operation(&mut self.reader)?;
+        self.reader.end().map(|()| only)
+    }
+
     /// The next; nothing after the last; `Err` where the bytes are no operation, or go on after the last.
     pub(crate) fn next(&mut self) -> Result<Option<Operation<'a>>, ()> {
         let Some(left) = self.left.checked_sub(1) else {
@@ -61,6 +68,7 @@ impl<'a> Operations<'a> {
     }
 }
 
+#[inline(always)]
 fn operation<'a>(reader: &mut Reader<'a>) -> Option<Operation<'a>> {
     let action = reader.byte()?;
     let condition = match reader.byte()? {
@@ -130,6 +138,15 @@ fn put_operation(out: &mut Vec<u8>, operation: &Operation<'_>) {
     }
 }
 
+/// What `Command::encode` makes of one put without a condition that never expires.
+pub fn put_command(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.reserve(key.len() + value.len() + 13);
+    out.extend_from_slice(&[1, 0, 1, 0]);
+    put_string(out, key);
+    put_string(out, value);
+    out.push(1);
+}
+
 fn put_ttl(out: &mut Vec<u8>, ttl: Ttl) {
     match ttl {
         Ttl::Keep => out.push(0),
@@ -153,11 +170,8 @@ impl<'a> Command<'a> {
 
     pub fn decode(bytes: &'a [u8]) -> Option<Command<'a>> {
         let mut left = Operations::of(bytes)?;
-        let mut operations = Vec::new();
-        while let Some(operation) = left.next().ok()? {
-            operations.push(operation);
-        }
-        Some(Command { operations })
+        let operations = (0..left.count()).map(|_| left.next().ok().flatten()).collect::<Option<_>>()?;
+        left.next().ok().map(|_| Command { operations })
     }
 }
 
@@ -253,14 +267,27 @@ impl<'a> Query<'a> {
     }
 }
 
+const DONE: u8 = 1;
+
+/// Whether these bytes are an `Answer::Done`, as far as one look tells.
+pub fn is_done(answer: &[u8]) -> bool {
+    answer.first() == Some(&DONE)
+}
+
 /// The beginning of `Answer::Done`; that many outcomes follow.
 pub(crate) fn put_done(out: &mut Vec<u8>, count: u16) {
-    out.push(1);
+    out.push(DONE);
     put_short(out, count);
 }
 
 pub(crate) fn put_outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    out.push(u8::from(outcome.existed) | u8::from(outcome.version.is_some()) << 1);
+    let flags = u8::from(outcome.existed) | u8::from(outcome.version.is_some()) << 1;
+    if let Outcome { version: Some(version), detail: Detail::Nothing, .. } = outcome {
+        // Of nearly every write: all at once.
+        let [a, b, c, d, e, f, g, h] = version.0.to_le_bytes();
+        return out.extend_from_slice(&[flags, a, b, c, d, e, f, g, h, 0]);
+    }
+    out.push(flags);
     if let Some(version) = outcome.version {
         put_long(out, version.0);
     }
@@ -335,7 +362,7 @@ fn found<'a>(reader: &mut Reader<'a>) -> Option<Found<'a>> {
 
 fn change<'a>(reader: &mut Reader<'a>) -> Option<Change<'a>> {
     let (offset, kind) = (Offset(reader.long()?), Kind::of(reader.byte()?)?);
-    Some(Change { offset, kind, key: reader.string()?.into() })
+    Some(Change { offset, kind, key: reader.string()? })
 }
 
 impl Kind {
@@ -401,7 +428,7 @@ impl<'a> Answer<'a> {
                 for change in changes {
                     put_long(out, change.offset.0);
                     out.push(change.kind.tag());
-                    put_string(out, &change.key);
+                    put_string(out, change.key);
                 }
                 put_long(out, until.0);
             }

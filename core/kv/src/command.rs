@@ -2,19 +2,19 @@
 //!
 //! Not here: their bytes (`codec.rs`), their effect (`operation.rs`).
 
-use atoll_types::{Offset, Time};
+use atoll_types::{Few, Offset, Time};
 use std::time::Duration;
 
 /// All of it or nothing. Later operations see what earlier ones did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command<'a> {
-    pub operations: Vec<Operation<'a>>,
+    pub operations: Few<Operation<'a>>,
 }
 
 impl<'a> Command<'a> {
     /// A command of one operation.
     pub fn one(key: &'a [u8], action: Action<'a>) -> Command<'a> {
-        Command { operations: vec![Operation::new(key, action)] }
+        Command { operations: Few::One(Operation::new(key, action)) }
     }
 }
 

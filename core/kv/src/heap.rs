@@ -11,7 +11,7 @@
 //! Not here: keys, order, when a page is emptied (`table.rs`), what the bytes of a record mean (`record.rs`).
 
 use crate::index::Handle;
-use crate::record::{FREE, Record, hash_of, key_of, length_of};
+use crate::record::{FREE, Record, Stamp, key_of, length_of, stamp_of};
 
 /// Records begin at multiples of this.
 const UNIT: usize = 4;
@@ -87,12 +87,12 @@ impl Heap {
         Record::read(self.bytes_of(handle))
     }
 
-    pub(crate) fn key(&self, handle: Handle) -> &[u8] {
-        key_of(self.bytes_of(handle))
+    pub(crate) fn stamp(&self, handle: Handle) -> Stamp {
+        stamp_of(self.bytes_of(handle))
     }
 
-    pub(crate) fn hash(&self, handle: Handle) -> u64 {
-        hash_of(self.bytes_of(handle))
+    pub(crate) fn key(&self, handle: Handle) -> &[u8] {
+        key_of(self.bytes_of(handle))
     }
 
     /// Takes in a record, with so many bytes after it that it may grow into.
@@ -146,7 +146,7 @@ impl Heap {
         true
     }
 
-    /// Puts another record where this one is. False, and nothing done, where it does not fit.
+    /// Puts another record of its key where this one is. False, and nothing done, where it does not fit.
     pub(crate) fn overwrite(&mut self, handle: Handle, record: Record<'_>) -> bool {
         let length = record.length();
         if handle & ALONE != 0 {
@@ -159,6 +159,9 @@ impl Heap {
         }
         let (page, begin) = place(handle);
         let page = &mut self.pages[page];
+        if record.write_over(&mut page.bytes[begin..]) {
+            return true;
+        }
         let held = round_up(length_of(&page.bytes[begin..]));
         let length = round_up(length);
         if held == length {

@@ -23,7 +23,7 @@ const FORMAT: u8 = 1;
 const OVERHEAD: usize = 24;
 
 pub(crate) fn pieces(store: &Store, at: At, most: usize) -> Vec<Piece> {
-    let lift = at.mark.offset.0.saturating_add(store.lift);
+    let lift = at.offset.0.saturating_add(store.lift);
     let mut by_slot: BTreeMap<HashSlot, Vec<Record<'_>>> = BTreeMap::new();
     for record in store.table.iter() {
         by_slot.entry(HashSlot::of(record.key())).or_default().push(record);
@@ -82,13 +82,13 @@ pub(crate) fn absorb(store: &mut Store, at: At, slot: HashSlot, piece: &[u8]) ->
         return None;
     }
     for Imported { version, expires, key, value } in records {
-        let found = store.table.find(key);
-        let is_newer = found.is_some_and(|handle| store.table.record(handle).version() >= version);
+        let spot = store.table.find(key);
+        let is_newer = spot.handle.is_some_and(|handle| store.table.record(handle).version() >= version);
         if is_newer || expires.is_some_and(|expires| expires <= at.time) {
             continue;
         }
-        store.table.put(found, key, version, value, expires);
-        store.changes.push(at.mark.offset, Kind::Put, key);
+        store.table.put(spot, key, version, value, expires);
+        store.changes.push(at.offset, Kind::Put, key, spot.hash);
     }
     store.lift = store.lift.max(lift);
     Some(())
@@ -98,17 +98,18 @@ pub(crate) fn absorb(store: &mut Store, at: At, slot: HashSlot, piece: &[u8]) ->
 mod tests {
     use super::*;
     use crate::{Action, Answer, Command, Condition, Operation, Ttl};
-    use atoll_types::{Epoch, Mark, StateMachine};
+    use atoll_types::StateMachine;
     use std::time::Duration;
 
     fn at(offset: u64) -> At {
-        At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) }
+        At { offset: Offset(offset), time: Time(offset) }
     }
 
     fn put(store: &mut Store, offset: u64, key: &[u8], ttl: Ttl, condition: Condition) -> Option<u64> {
         let operation = Operation::new(key, Action::Put { value: b"value", ttl }).on(condition);
         let (mut command, mut answer) = (Vec::new(), Vec::new());
-        Command { operations: vec![operation] }.encode(&mut command);
+        Command { operations: vec![operation].into() }.encode(&mut command);
+        store.advance(at(offset));
         store.apply(at(offset), &command, &mut answer);
         let Some(Answer::Done(outcomes)) = Answer::decode(&answer) else { return None };
         outcomes[0].version.map(|version| version.0)

@@ -30,6 +30,7 @@ mod snapshot;
 mod table;
 
 pub use answer::{Answer, Change, Detail, Failure, Found, Kind, Outcome, Remaining, Scanned};
+pub use codec::{is_done, put_command};
 pub use command::{Action, Command, Condition, Operation, Ttl};
 pub use machine::Store;
 pub use query::{Query, Which};
@@ -44,9 +45,9 @@ pub const OPERATIONS_MOST: usize = 1024;
 pub const ANSWER_MOST: usize = 32 << 20;
 /// How many keys one scan looks at, whether or not they are among those it is asked for.
 pub const EXAMINED_MOST: usize = 16_384;
-/// How many changes are remembered.
+/// How many changes are remembered, at most: they are forgotten many at a time.
 pub const CHANGES_MOST: usize = 1024;
-/// How many bytes of keys the remembered changes may have.
+/// How many bytes the remembered changes may have.
 pub const CHANGES_BYTES_MOST: usize = 256 << 10;
 /// How many keys one bucket may have.
 pub const KEYS_MOST: usize = (1 << 31) - 2;

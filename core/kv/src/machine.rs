@@ -18,11 +18,11 @@ use crate::codec::{Operations, put_done, put_outcome};
 use crate::command::{Action, Operation};
 use crate::operation::{Undo, perform};
 use crate::table::Table;
-use atoll_types::{At, HashSlot, Malformed, Mark, Offset, Piece, StateMachine, Time};
+use atoll_types::{At, HashSlot, Malformed, Offset, Piece, StateMachine, Time};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Keys that a command changed, in order.
-type Changed<'a> = Vec<(&'a [u8], Kind)>;
+/// Keys that a command changed, in order, with their hashes.
+type AllChanged<'a> = Vec<(&'a [u8], Kind, u64)>;
 
 #[derive(Clone, Debug, Default)]
 pub struct Store {
@@ -38,27 +38,29 @@ impl Store {
         Store::default()
     }
 
+    /// As `split`, and says what it is.
+    pub fn halve(&mut self, first: HashSlot) -> Store {
+        let goes = |key: &[u8]| HashSlot::of(key) >= first;
+        Store { table: self.table.split(goes), changes: self.changes.split(goes), lift: self.lift }
+    }
+
     /// Where a value written now is from.
     fn lifted(&self, at: At) -> At {
-        let offset = Offset(at.mark.offset.0.saturating_add(self.lift));
-        At { mark: Mark { offset, ..at.mark }, ..at }
+        let offset = Offset(at.offset.0.saturating_add(self.lift));
+        At { offset, ..at }
     }
 
     /// One operation: no undo, since what fails fails before anything is changed.
     fn apply_one(&mut self, at: At, operation: &Operation<'_>, answer: &mut Vec<u8>) {
-        let begin = answer.len();
+        let (begin, lifted) = (answer.len(), self.lifted(at));
         put_done(answer, 1);
-        let mut change = None;
-        let lifted = self.lifted(at);
-        let performed = perform(&mut self.table, lifted, operation, |outcome, kind| {
-            put_outcome(answer, outcome);
-            change = kind;
-        });
-        if let Err(why) = performed {
-            answer.truncate(begin);
-            Answer::Failed { operation: 0, why }.encode(answer);
-        } else if let Some(kind) = change {
-            self.changes.push(at.mark.offset, kind, operation.key);
+        match perform(&mut self.table, lifted, operation, |outcome| put_outcome(answer, outcome)) {
+            Ok(Some((kind, hash))) => self.changes.push(at.offset, kind, operation.key, hash),
+            Ok(None) => {}
+            Err(why) => {
+                answer.truncate(begin);
+                Answer::Failed { operation: 0, why }.encode(answer);
+            }
         }
     }
 
@@ -69,7 +71,9 @@ impl Store {
         let begin = answer.len();
         put_done(answer, operations.count());
         match self.perform_all(at, operations, answer) {
-            Ok(changed) => changed.into_iter().for_each(|(key, kind)| self.changes.push(at.mark.offset, kind, key)),
+            Ok(changed) => {
+                changed.into_iter().for_each(|(key, kind, hash)| self.changes.push(at.offset, kind, key, hash));
+            }
             Err((operation, why)) => {
                 answer.truncate(begin);
                 Answer::Failed { operation, why }.encode(answer);
@@ -83,22 +87,21 @@ impl Store {
         at: At,
         mut operations: Operations<'a>,
         answer: &mut Vec<u8>,
-    ) -> Result<Changed<'a>, (u16, Failure)> {
+    ) -> Result<AllChanged<'a>, (u16, Failure)> {
         let (begin, lifted) = (answer.len(), self.lifted(at));
         let mut undo: Vec<Undo<'a>> = Vec::new();
         let mut changed = Vec::new();
         let mut number = 0;
         while let Ok(Some(operation)) = operations.next() {
             undo.push(Undo::before(&self.table, &operation));
-            let performed = perform(&mut self.table, lifted, &operation, |outcome, kind| {
-                put_outcome(answer, outcome);
-                changed.extend(kind.map(|kind| (operation.key, kind)));
-            });
+            let performed = perform(&mut self.table, lifted, &operation, |outcome| put_outcome(answer, outcome));
             let too_long = answer.len() - begin > crate::ANSWER_MOST;
-            let performed = if too_long { Err(Failure::AnswerTooLong) } else { performed };
-            if let Err(why) = performed {
-                undo.into_iter().rev().for_each(|undo| undo.restore(&mut self.table));
-                return Err((number, why));
+            match if too_long { Err(Failure::AnswerTooLong) } else { performed } {
+                Ok(change) => changed.extend(change.map(|(kind, hash)| (operation.key, kind, hash))),
+                Err(why) => {
+                    undo.into_iter().rev().for_each(|undo| undo.restore(&mut self.table));
+                    return Err((number, why));
+                }
             }
             number += 1;
         }
@@ -130,27 +133,26 @@ impl StateMachine for Store {
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
-        self.advance(at);
         let Some(operations) = Operations::of(command) else { return Answer::Malformed.encode(answer) };
         if operations.count() != 1 {
             return self.apply_batch(at, operations, answer);
         }
-        let mut rest = operations;
-        match (rest.next(), rest.next()) {
-            (Ok(Some(operation)), Ok(None)) => self.apply_one(at, &operation, answer),
-            (Ok(_) | Err(()), Ok(_) | Err(())) => Answer::Malformed.encode(answer),
+        match operations.only() {
+            Some(operation) => self.apply_one(at, &operation, answer),
+            None => Answer::Malformed.encode(answer),
         }
     }
 
     fn advance(&mut self, at: At) {
-        self.changes.begin(at.mark.offset);
+        self.changes.begin(at.offset);
         // Between commands nobody holds a handle.
         self.table.tidy();
         if self.table.due().is_none_or(|due| due > at.time) {
             return;
         }
         for handle in self.table.due_by(at.time) {
-            self.changes.push(at.mark.offset, Kind::Expired, self.table.record(handle).key());
+            let key = self.table.record(handle).key();
+            self.changes.push(at.offset, Kind::Expired, key, xxh3_64(key));
             self.table.remove(handle);
         }
     }
@@ -205,8 +207,7 @@ impl StateMachine for Store {
     }
 
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {
-        let goes = |key: &[u8]| HashSlot::of(key) >= first;
-        Box::new(Store { table: self.table.split(goes), changes: self.changes.split(goes), lift: self.lift })
+        Box::new(self.halve(first))
     }
 
     fn digest(&self) -> u64 {

@@ -2,70 +2,90 @@
 
 use crate::answer::{Detail, Failure, Kind, Outcome};
 use crate::command::{Action, Condition, Operation, Ttl};
-use crate::index::Handle;
 use crate::record::Record;
-use crate::table::Table;
+use crate::table::{Spot, Table};
 use crate::{KEY_MOST, KEYS_MOST, VALUE_MOST};
 use atoll_types::{At, Offset, Time};
 
-/// Does it and tells the outcome and what kind of change it was, if any; or changes nothing.
+/// What kind of change it was, if any, and the hash of the key.
+pub(crate) type Changed = Option<(Kind, u64)>;
+
+/// Does it and tells the outcome; or changes nothing.
 ///
 /// Everything due by `at.time` has been removed before.
 pub(crate) fn perform(
     table: &mut Table,
     at: At,
     operation: &Operation<'_>,
-    mut tell: impl FnMut(&Outcome<'_>, Option<Kind>),
-) -> Result<(), Failure> {
+    mut tell: impl FnMut(&Outcome<'_>),
+) -> Result<Changed, Failure> {
     let key = operation.key;
     if key.len() > KEY_MOST {
         return Err(Failure::KeyTooLong);
     }
-    let found = table.find(key);
+    let spot = table.find(key);
+    let existed = spot.handle.is_some();
+    let written = Outcome { existed, version: Some(at.offset), detail: Detail::Nothing };
+    if let Operation { condition: Condition::None, action: Action::Put { value, ttl: Ttl::Never }, .. } = *operation {
+        // Most of all that is ever asked for: nothing of what is there has to be looked at.
+        Write::check(table, at, spot, value, None)?;
+        table.put(spot, key, at.offset, value, None);
+        tell(&written);
+        return Ok(Some((Kind::Put, spot.hash)));
+    }
+    perform_other(table, at, operation, spot, &written, tell).map(|kind| kind.map(|kind| (kind, spot.hash)))
+}
+
+fn perform_other(
+    table: &mut Table,
+    at: At,
+    operation: &Operation<'_>,
+    spot: Spot,
+    written: &Outcome<'_>,
+    mut tell: impl FnMut(&Outcome<'_>),
+) -> Result<Option<Kind>, Failure> {
+    let (key, found) = (operation.key, spot.handle);
     let record = found.map(|handle| table.record(handle));
     check_condition(operation.condition, record)?;
-    let existed = found.is_some();
     let present = record.and_then(Record::expires);
     let version = record.map(Record::version);
-    let written = Outcome { existed, version: Some(at.mark.offset), detail: Detail::Nothing };
-    let absent = Outcome { existed, version: None, detail: Detail::Nothing };
-    match operation.action {
-        Action::Check => tell(&Outcome { version, ..written }, None),
+    let absent = Outcome { version: None, ..*written };
+    Ok(match operation.action {
+        Action::Check => {
+            tell(&Outcome { version, ..*written });
+            None
+        }
         Action::Get => {
             let detail = Detail::Old(record.map(Record::value));
-            tell(&Outcome { version, detail, ..written }, None);
+            tell(&Outcome { version, detail, ..*written });
+            None
         }
         Action::Put { value, ttl } => {
-            let write = Write::check(table, at, found, value, ttl.resolve(at.time, present))?;
-            let outcome = if write.is_due() { absent } else { written };
-            tell(&outcome, write.kind());
-            write.perform(table, at, key);
+            let write = Write::check(table, at, spot, value, ttl.resolve(at.time, present))?;
+            tell(if write.is_due() { &absent } else { written });
+            write.perform(table, at, key)
         }
         Action::GetAndPut { value, ttl } => {
-            let write = Write::check(table, at, found, value, ttl.resolve(at.time, present))?;
-            let outcome = if write.is_due() { absent } else { written };
-            tell(&Outcome { detail: Detail::Old(record.map(Record::value)), ..outcome }, write.kind());
-            write.perform(table, at, key);
+            let write = Write::check(table, at, spot, value, ttl.resolve(at.time, present))?;
+            let outcome = if write.is_due() { absent } else { *written };
+            tell(&Outcome { detail: Detail::Old(record.map(Record::value)), ..outcome });
+            write.perform(table, at, key)
         }
         Action::Delete => {
-            tell(&absent, found.map(|_| Kind::Delete));
-            if let Some(handle) = found {
-                table.remove(handle);
-            }
+            tell(&absent);
+            remove(table, spot)
         }
         Action::GetAndDelete => {
-            let old = Detail::Old(record.map(Record::value));
-            tell(&Outcome { detail: old, ..absent }, found.map(|_| Kind::Delete));
-            if let Some(handle) = found {
-                table.remove(handle);
-            }
+            tell(&Outcome { detail: Detail::Old(record.map(Record::value)), ..absent });
+            remove(table, spot)
         }
         Action::Increment { by } => {
             let before = record.map_or(Some(0), |record| integer(record.value())).ok_or(Failure::NotAnInteger)?;
             let after = before.checked_add(by).ok_or(Failure::Overflow)?;
             let text = Decimal::of(after);
-            Write::check(table, at, found, text.digits(), present)?.perform(table, at, key);
-            tell(&Outcome { detail: Detail::Number(after), ..written }, Some(Kind::Put));
+            let changed = Write::check(table, at, spot, text.digits(), present)?.perform(table, at, key);
+            tell(&Outcome { detail: Detail::Number(after), ..*written });
+            changed
         }
         Action::Append { value, most } => {
             let before = record.map_or(&[][..], Record::value);
@@ -73,17 +93,22 @@ pub(crate) fn perform(
             if length > VALUE_MOST || length as u64 > most {
                 return Err(Failure::ValueTooLong);
             }
-            if existed {
+            if found.is_some() {
                 let joined = [before, value].concat();
-                table.put(found, key, at.mark.offset, &joined, present);
+                table.put(spot, key, at.offset, &joined, present);
             } else {
-                Write::check(table, at, found, value, None)?.perform(table, at, key);
+                Write::check(table, at, spot, value, None)?.perform(table, at, key);
             }
-            tell(&Outcome { detail: Detail::Length(length as u64), ..written }, Some(Kind::Put));
+            tell(&Outcome { detail: Detail::Length(length as u64), ..*written });
+            Some(Kind::Put)
         }
-        Action::Expire { ttl } => expire(table, at, found, ttl, tell),
-    }
-    Ok(())
+        Action::Expire { ttl } => expire(table, at, spot, ttl, tell),
+    })
+}
+
+fn remove(table: &mut Table, spot: Spot) -> Option<Kind> {
+    table.remove(spot.handle?);
+    Some(Kind::Delete)
 }
 
 fn check_condition(condition: Condition, record: Option<Record<'_>>) -> Result<(), Failure> {
@@ -97,55 +122,45 @@ fn check_condition(condition: Condition, record: Option<Record<'_>>) -> Result<(
     if holds { Ok(()) } else { Err(Failure::Condition { version }) }
 }
 
-fn expire(
-    table: &mut Table,
-    at: At,
-    found: Option<Handle>,
-    ttl: Ttl,
-    mut tell: impl FnMut(&Outcome<'_>, Option<Kind>),
-) {
-    let Some(handle) = found else {
-        return tell(&Outcome { existed: false, version: None, detail: Detail::Nothing }, None);
+fn expire(table: &mut Table, at: At, spot: Spot, ttl: Ttl, mut tell: impl FnMut(&Outcome<'_>)) -> Option<Kind> {
+    let Some(handle) = spot.handle else {
+        tell(&Outcome { existed: false, version: None, detail: Detail::Nothing });
+        return None;
     };
     let record = table.record(handle);
     let version = record.version();
     let expires = ttl.resolve(at.time, record.expires());
     if expires.is_some_and(|time| time <= at.time) {
         table.remove(handle);
-        return tell(&Outcome { existed: true, version: None, detail: Detail::Nothing }, Some(Kind::Expired));
+        tell(&Outcome { existed: true, version: None, detail: Detail::Nothing });
+        return Some(Kind::Expired);
     }
     if expires != record.expires() {
         let (key, value) = (record.key().to_vec(), record.value().to_vec());
-        table.put(found, &key, version, &value, expires);
+        table.put(spot, &key, version, &value, expires);
     }
-    // Neither value nor version change: nothing for a watcher to see.
-    tell(&Outcome { existed: true, version: Some(version), detail: Detail::Nothing }, None);
+    tell(&Outcome { existed: true, version: Some(version), detail: Detail::Nothing });
+    None // Neither value nor version change: nothing for a watcher to see.
 }
 
 /// A value that may be written.
 #[derive(Debug)]
 struct Write<'a> {
-    found: Option<Handle>,
+    spot: Spot,
     value: &'a [u8],
     expires: Option<Time>,
     now: Time,
 }
 
 impl<'a> Write<'a> {
-    fn check(
-        table: &Table,
-        at: At,
-        found: Option<Handle>,
-        value: &'a [u8],
-        expires: Option<Time>,
-    ) -> Result<Write<'a>, Failure> {
+    fn check(table: &Table, at: At, spot: Spot, value: &'a [u8], expires: Option<Time>) -> Result<Write<'a>, Failure> {
         if value.len() > VALUE_MOST {
             return Err(Failure::ValueTooLong);
         }
-        if found.is_none() && table.count() >= KEYS_MOST {
+        if spot.handle.is_none() && table.count() >= KEYS_MOST {
             return Err(Failure::Full);
         }
-        Ok(Write { found, value, expires, now: at.time })
+        Ok(Write { spot, value, expires, now: at.time })
     }
 
     /// Its time has come already. Stored, it would be there for the rest of the batch and no longer: neither written
@@ -154,17 +169,13 @@ impl<'a> Write<'a> {
         self.expires.is_some_and(|time| time <= self.now)
     }
 
-    fn kind(&self) -> Option<Kind> {
-        if self.is_due() { self.found.map(|_| Kind::Expired) } else { Some(Kind::Put) }
-    }
-
-    fn perform(self, table: &mut Table, at: At, key: &[u8]) {
+    fn perform(self, table: &mut Table, at: At, key: &[u8]) -> Option<Kind> {
         if !self.is_due() {
-            return table.put(self.found, key, at.mark.offset, self.value, self.expires);
+            table.put(self.spot, key, at.offset, self.value, self.expires);
+            return Some(Kind::Put);
         }
-        if let Some(handle) = self.found {
-            table.remove(handle);
-        }
+        table.remove(self.spot.handle?);
+        Some(Kind::Expired)
     }
 }
 
@@ -219,8 +230,9 @@ impl<'a> Undo<'a> {
     }
 
     pub(crate) fn restore(self, table: &mut Table) {
-        match (table.find(self.key), self.before) {
-            (found, Some((version, value, expires))) => table.put(found, self.key, version, &value, expires),
+        let spot = table.find(self.key);
+        match (spot.handle, self.before) {
+            (_, Some((version, value, expires))) => table.put(spot, self.key, version, &value, expires),
             (Some(handle), None) => table.remove(handle),
             (None, None) => {}
         }

@@ -80,17 +80,17 @@ impl Store {
 
     /// Gives all changes of an offset or none: a watcher that went on in the middle of a batch would miss the rest.
     fn changes_after(&self, at: At, which: Which<'_>, after: Offset, limit: u32) -> Answer<'_> {
-        let oldest = self.changes.reach().unwrap_or(at.mark.offset);
+        let oldest = self.changes.reach().unwrap_or(at.offset);
         if after < oldest {
             return Answer::Reset { oldest };
         }
-        let mut until = at.mark.offset.max(after);
+        let mut until = at.offset.max(after);
         let mut changes: Vec<Change<'_>> = Vec::new();
         let is_asked_for = |change: &Change<'_>| match which {
-            Which::Key(key) => *change.key == *key,
+            Which::Key(key) => change.key == key,
             Which::Prefix(prefix) => change.key.starts_with(prefix),
         };
-        for change in self.changes.iter().filter(|change| change.offset > after).filter(is_asked_for) {
+        for change in self.changes.after(after).filter(is_asked_for) {
             let last = changes.last().map(|last| last.offset);
             if let Some(last) = last.filter(|&last| last < change.offset && changes.len() >= limit as usize) {
                 until = last;

@@ -1,15 +1,15 @@
 //! One key with its value, and its bytes in memory.
 //!
 //! ```text
-//! narrow   head:4 (flags:8 key's length:8 value's length:16)  version:4                   key  value  [expires:8]
-//! wide     head:4 (flags:8 key's length:24)                   value's length:4 version:8  key  value  [expires:8]
+//! narrow  head:4 (flags:8 key's length:8 value's length:16)  version:4 sum:4                   key  value  [expires:8]
+//! wide    head:4 (flags:8 key's length:24)                   value's length:4 version:8 sum:4  key  value  [expires:8]
 //! ```
 //!
-//! Which of the two is a function of the record. The bytes that are hashed are neither: they are those of the first
-//! layout, so that members that keep their records in different ways agree in their digests.
+//! Which of the two is a function of the record. Its hash is of neither, so that members that keep their records in
+//! different ways agree in their digests. `sum` is of the value: to replace one nobody has to look at it.
 
 use atoll_types::{Offset, Time};
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 const EXPIRES: u32 = 1 << 31;
 const WIDE: u32 = 1 << 30;
@@ -17,21 +17,33 @@ const WIDE: u32 = 1 << 30;
 pub(crate) const FREE: u32 = 1 << 29;
 const LENGTH: u32 = (1 << 24) - 1;
 
-const NARROW_BEGIN: usize = 8;
-const WIDE_BEGIN: usize = 16;
-/// Up to here a record is put together before it is hashed, and hashed in one go. Most are short: clearing room for the
-/// longest of these costs as much as hashing one of 100 bytes.
-const HASHED_AT_ONCE: usize = 512;
-const HASHED_SHORT: usize = 192;
-/// What is hashed before the key.
-const HASHED_HEAD: usize = 12;
+const NARROW_BEGIN: usize = 12;
+const WIDE_BEGIN: usize = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     key: &'a [u8],
     value: &'a [u8],
-    version: Offset,
-    expires: Option<Time>,
+    stamp: Stamp,
+}
+
+/// All of a record but its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) version: Offset,
+    pub(crate) expires: Option<Time>,
+    /// Of the value.
+    sum: u32,
+}
+
+impl Stamp {
+    /// Of everything in the record. `key` is the hash of its key, which whoever asks has looked for.
+    pub(crate) fn hash(self, key: u64) -> u64 {
+        let expires = self.expires.map_or(0, |time| time.0.wrapping_add(1));
+        let parts = [u64::from(self.sum), self.version.0, expires];
+        // Each part is multiplied in turn: two records that swap a part must not come to the same sum.
+        parts.iter().fold(key, |hash, part| mix(hash ^ part))
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -65,80 +77,82 @@ pub(crate) fn length_of(bytes: &[u8]) -> usize {
     if head & EXPIRES == 0 { end } else { end + 8 }
 }
 
-/// Of everything in the record that these bytes begin with:
-/// `version:8  key's length, and whether it expires:4  key  value  [expires:8]`.
-pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
-    let (head, key, value, end) = parts(bytes);
-    let version = if head & WIDE == 0 { u64::from(word(bytes, 4)) } else { long(bytes, 8) };
-    let mut begin = [0; HASHED_HEAD];
-    begin[..8].copy_from_slice(&version.to_le_bytes());
-    begin[8..].copy_from_slice(&((value - key) as u32 | head & EXPIRES).to_le_bytes());
-    // The rest stands in the same order.
-    let rest = &bytes[key..if head & EXPIRES == 0 { end } else { end + 8 }];
-    if HASHED_HEAD + rest.len() <= HASHED_SHORT {
-        return hash_at_once::<HASHED_SHORT>(begin, rest);
-    }
-    if HASHED_HEAD + rest.len() <= HASHED_AT_ONCE {
-        return hash_at_once::<HASHED_AT_ONCE>(begin, rest);
-    }
-    let mut hasher = Xxh3Default::new();
-    hasher.update(&begin);
-    hasher.update(rest);
-    hasher.digest()
+/// The stamp of the record that these bytes begin with.
+pub(crate) fn stamp_of(bytes: &[u8]) -> Stamp {
+    let (head, _, _, end) = parts(bytes);
+    let (version, sum) =
+        if head & WIDE == 0 { (u64::from(word(bytes, 4)), word(bytes, 8)) } else { (long(bytes, 8), word(bytes, 16)) };
+    let expires = (head & EXPIRES != 0).then(|| Time(long(bytes, end)));
+    Stamp { version: Offset(version), expires, sum }
 }
 
-/// Together they are at most so long.
-fn hash_at_once<const MOST: usize>(begin: [u8; HASHED_HEAD], rest: &[u8]) -> u64 {
-    let mut bytes = [0; MOST];
-    let end = HASHED_HEAD + rest.len();
-    bytes[..HASHED_HEAD].copy_from_slice(&begin);
-    bytes[HASHED_HEAD..end].copy_from_slice(rest);
-    xxh3_64(&bytes[..end])
+/// Spreads every bit over all.
+fn mix(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
 }
 
 impl<'a> Record<'a> {
     /// A key is at most `KEY_MOST` long, a value `VALUE_MOST`.
     pub(crate) fn new(key: &'a [u8], version: Offset, value: &'a [u8], expires: Option<Time>) -> Record<'a> {
-        Record { key, value, version, expires }
+        Record { key, value, stamp: Stamp { version, expires, sum: xxh3_64(value) as u32 } }
     }
 
     /// The one that these bytes begin with.
     pub(crate) fn read(bytes: &'a [u8]) -> Record<'a> {
-        let (head, key, value, end) = parts(bytes);
-        let version = if head & WIDE == 0 { u64::from(word(bytes, 4)) } else { long(bytes, 8) };
-        let expires = (head & EXPIRES != 0).then(|| Time(long(bytes, end)));
-        Record { key: &bytes[key..value], value: &bytes[value..end], version: Offset(version), expires }
+        let (_, key, value, end) = parts(bytes);
+        Record { key: &bytes[key..value], value: &bytes[value..end], stamp: stamp_of(bytes) }
     }
 
     fn is_wide(self) -> bool {
-        self.key.len() > 0xff || self.value.len() > 0xffff || self.version.0 > u64::from(u32::MAX)
+        self.key.len() > 0xff || self.value.len() > 0xffff || self.stamp.version.0 > u64::from(u32::MAX)
+    }
+
+    fn head(self) -> u32 {
+        let flag = if self.stamp.expires.is_some() { EXPIRES } else { 0 };
+        let (key, value) = (self.key.len() as u32, self.value.len() as u32);
+        flag | if self.is_wide() { WIDE | key } else { key << 16 | value }
     }
 
     /// How long its bytes are.
     pub(crate) fn length(self) -> usize {
         let begin = if self.is_wide() { WIDE_BEGIN } else { NARROW_BEGIN };
-        begin + self.key.len() + self.value.len() + if self.expires.is_some() { 8 } else { 0 }
+        begin + self.key.len() + self.value.len() + if self.stamp.expires.is_some() { 8 } else { 0 }
     }
 
     /// Fills the first `length` of these.
     pub(crate) fn write(self, bytes: &mut [u8]) {
-        let flag = if self.expires.is_some() { EXPIRES } else { 0 };
         let (key, value) = (self.key.len(), self.value.len());
+        bytes[..4].copy_from_slice(&self.head().to_le_bytes());
         let begin = if self.is_wide() {
-            bytes[..4].copy_from_slice(&(flag | WIDE | key as u32).to_le_bytes());
             bytes[4..8].copy_from_slice(&(value as u32).to_le_bytes());
-            bytes[8..16].copy_from_slice(&self.version.0.to_le_bytes());
+            bytes[8..16].copy_from_slice(&self.stamp.version.0.to_le_bytes());
+            bytes[16..20].copy_from_slice(&self.stamp.sum.to_le_bytes());
             WIDE_BEGIN
         } else {
-            bytes[..4].copy_from_slice(&(flag | (key as u32) << 16 | value as u32).to_le_bytes());
-            bytes[4..8].copy_from_slice(&(self.version.0 as u32).to_le_bytes());
+            bytes[4..8].copy_from_slice(&(self.stamp.version.0 as u32).to_le_bytes());
+            bytes[8..12].copy_from_slice(&self.stamp.sum.to_le_bytes());
             NARROW_BEGIN
         };
         bytes[begin..begin + key].copy_from_slice(self.key);
         bytes[begin + key..begin + key + value].copy_from_slice(self.value);
-        if let Some(time) = self.expires {
+        if let Some(time) = self.stamp.expires {
             bytes[begin + key + value..begin + key + value + 8].copy_from_slice(&time.0.to_le_bytes());
         }
+    }
+
+    /// Fills these with itself, where they hold a narrow one of the same key that is as long and does not expire
+    /// either. Most values that are replaced are.
+    pub(crate) fn write_over(self, bytes: &mut [u8]) -> bool {
+        let (head, begin) = (self.head(), NARROW_BEGIN + self.key.len());
+        if head & (WIDE | EXPIRES) != 0 || word(bytes, 0) != head {
+            return false;
+        }
+        let Some((stamp, value)) = bytes[..begin + self.value.len()].split_at_mut_checked(begin) else { return false };
+        stamp[4..8].copy_from_slice(&(self.stamp.version.0 as u32).to_le_bytes());
+        stamp[8..12].copy_from_slice(&self.stamp.sum.to_le_bytes());
+        value.copy_from_slice(self.value);
+        true
     }
 
     pub(crate) fn key(self) -> &'a [u8] {
@@ -149,12 +163,16 @@ impl<'a> Record<'a> {
         self.value
     }
 
+    pub(crate) fn stamp(self) -> Stamp {
+        self.stamp
+    }
+
     pub(crate) fn version(self) -> Offset {
-        self.version
+        self.stamp.version
     }
 
     pub(crate) fn expires(self) -> Option<Time> {
-        self.expires
+        self.stamp.expires
     }
 }
 
@@ -177,7 +195,14 @@ mod tests {
                         assert_eq!(key_of(&written), record.key());
                         let again = Record::read(&written);
                         assert_eq!((again.key, again.value), (record.key, record.value));
-                        assert_eq!((again.version, again.expires), (record.version, record.expires));
+                        assert_eq!((again.stamp, stamp_of(&written)), (record.stamp, record.stamp));
+                        let other = vec![b'y'; value];
+                        let over = Record::new(record.key(), Offset(7), &other, expires);
+                        let mut expected = written.clone();
+                        over.write(&mut expected[..]);
+                        if over.write_over(&mut written) {
+                            assert_eq!(written, expected, "written over, it is as if it were written");
+                        }
                     }
                 }
             }
@@ -185,21 +210,24 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_the_first_layout_at_any_length() {
-        let bytes: Vec<u8> = (0..2000_u32).map(|number| number as u8).collect();
-        for length in [0, 1, 100, 160, 170, 175, 176, 480, 494, 495, 496, 1000, 2000] {
-            for expires in [None, Some(Time(77))] {
-                let record = Record::new(b"a key", Offset(1 << 40), &bytes[..length], expires);
-                let flag = if expires.is_some() { EXPIRES } else { 0 };
-                let mut whole = (1_u64 << 40).to_le_bytes().to_vec();
-                whole.extend_from_slice(&(5 | flag).to_le_bytes());
-                whole.extend_from_slice(b"a key");
-                whole.extend_from_slice(&bytes[..length]);
-                whole.extend(expires.iter().flat_map(|time| time.0.to_le_bytes()));
-                let mut written = vec![0xff; record.length() + 3];
-                record.write(&mut written);
-                assert_eq!(hash_of(&written), xxh3_64(&whole));
+    fn every_part_of_a_record_counts_in_its_hash() {
+        let record = |version, value, expires| Record::new(b"key", Offset(version), value, expires);
+        let mut hashes: Vec<u64> = Vec::new();
+        for key in [1, 2] {
+            for version in [0, 1, 2, 1 << 40] {
+                for value in [&b""[..], b"a", b"b", &[0; 100], &[0; 101], &[0; 1000]] {
+                    for expires in [None, Some(Time(0)), Some(Time(1)), Some(Time(2))] {
+                        hashes.push(record(version, value, expires).stamp().hash(key));
+                    }
+                }
             }
         }
+        let count = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), count);
+        let sum = |one: Record<'_>, other: Record<'_>| one.stamp().hash(1).wrapping_add(other.stamp().hash(2));
+        let swapped = sum(record(2, b"a", None), record(1, b"b", None));
+        assert_ne!(sum(record(1, b"a", None), record(2, b"b", None)), swapped, "whose version it is counts");
     }
 }

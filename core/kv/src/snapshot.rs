@@ -14,9 +14,10 @@ use crate::changes::Changes;
 use crate::machine::Store;
 use crate::record::Record;
 use crate::table::Table;
-use crate::{CHANGES_MOST, KEY_MOST, KEYS_MOST, VALUE_MOST};
+use crate::{KEY_MOST, KEYS_MOST, VALUE_MOST};
 use atoll_types::bytes::{Reader, put_length, put_long, put_string};
 use atoll_types::{Offset, StateMachine, Time};
+use xxhash_rust::xxh3::xxh3_64;
 
 const FORMAT: u8 = 1;
 const LIFTED: u8 = 2;
@@ -27,11 +28,11 @@ pub(crate) fn encode(store: &Store) -> Vec<u8> {
         put_long(&mut out, store.lift);
     }
     put_long(&mut out, store.changes.reach().map_or(0, |reach| reach.0.saturating_add(1)));
-    put_length(&mut out, store.changes.iter().count());
+    put_length(&mut out, store.changes.count());
     for change in store.changes.iter() {
         put_long(&mut out, change.offset.0);
         out.push(change.kind.tag());
-        put_string(&mut out, &change.key);
+        put_string(&mut out, change.key);
     }
     put_long(&mut out, store.table.count() as u64);
     for record in store.table.iter() {
@@ -59,9 +60,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Store> {
 fn changes(reader: &mut Reader<'_>) -> Option<Changes> {
     let reach = reader.long()?.checked_sub(1).map(Offset);
     let count = reader.word()?;
-    if count as usize > CHANGES_MOST {
-        return None;
-    }
     let mut changes = Changes::since(reach);
     let mut last = reach.unwrap_or_default();
     for _ in 0..count {
@@ -69,7 +67,7 @@ fn changes(reader: &mut Reader<'_>) -> Option<Changes> {
         if offset < last || key.len() > KEY_MOST {
             return None;
         }
-        changes.push(offset, kind, key);
+        changes.push(offset, kind, key, xxh3_64(key));
         last = offset;
     }
     // Nothing was forgotten on the way: no more was told than a state remembers.

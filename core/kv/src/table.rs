@@ -27,6 +27,14 @@ const EXPIRY_OVERHEAD: usize = 2 * size_of::<(Time, Handle)>();
 /// each time.
 const GROWTH: usize = 8;
 
+/// Where a key is, or that it is not there. Good for as long as a handle is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// Of the key.
+    pub(crate) hash: u64,
+    pub(crate) handle: Option<Handle>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     heap: Heap,
@@ -61,36 +69,31 @@ impl Table {
         self.heap.key(handle)
     }
 
-    pub(crate) fn find(&self, key: &[u8]) -> Option<Handle> {
-        self.index.find(xxh3_64(key), |handle| self.key(handle) == key)
+    pub(crate) fn find(&self, key: &[u8]) -> Spot {
+        let hash = xxh3_64(key);
+        Spot { hash, handle: self.index.find(hash, |handle| self.key(handle) == key) }
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Record<'_>> {
-        self.find(key).map(|handle| self.record(handle))
+        self.find(key).handle.map(|handle| self.record(handle))
     }
 
-    /// Writes a value. `found` is what `find` says of the key now.
-    pub(crate) fn put(
-        &mut self,
-        found: Option<Handle>,
-        key: &[u8],
-        version: Offset,
-        value: &[u8],
-        expires: Option<Time>,
-    ) {
+    /// Writes a value. `spot` is what `find` says of the key now.
+    pub(crate) fn put(&mut self, spot: Spot, key: &[u8], version: Offset, value: &[u8], expires: Option<Time>) {
         let record = Record::new(key, version, value, expires);
-        let Some(handle) = found else { return self.insert(record) };
-        let had = self.record(handle).expires();
-        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
+        let Spot { hash, handle: Some(handle) } = spot else {
+            return self.insert_at(self.place(key), spot.hash, record);
+        };
+        let before = self.heap.stamp(handle);
+        let had = before.expires;
+        self.digest = self.digest.wrapping_sub(before.hash(hash)).wrapping_add(record.stamp().hash(hash));
         if self.heap.overwrite(handle, record) {
-            self.digest = self.digest.wrapping_add(self.heap.hash(handle));
             return self.change_expiry((handle, had), (handle, expires));
         }
         let place = self.order.place_of(handle, key, |handle| self.heap.key(handle));
         let moved = self.heap.add(record, record.length() / GROWTH);
         self.heap.remove(handle);
-        self.digest = self.digest.wrapping_add(self.heap.hash(moved));
-        self.index.replace(xxh3_64(key), handle, moved);
+        self.index.replace(hash, handle, moved);
         self.order.replace(place, moved);
         self.change_expiry((handle, had), (moved, expires));
     }
@@ -107,22 +110,17 @@ impl Table {
         }
     }
 
-    /// Adds a record whose key is not there.
-    fn insert(&mut self, record: Record<'_>) {
-        let place = self.place(record.key());
-        self.insert_at(place, record);
-    }
-
     /// Adds a record whose key comes after all that are there.
     pub(crate) fn push(&mut self, record: Record<'_>) {
-        self.insert_at(self.order.end(), record);
+        self.insert_at(self.order.end(), xxh3_64(record.key()), record);
     }
 
-    fn insert_at(&mut self, place: Place, record: Record<'_>) {
+    /// Adds a record whose key is not there, and has this hash.
+    fn insert_at(&mut self, place: Place, hash: u64, record: Record<'_>) {
         self.count += 1;
         let handle = self.heap.add(record, 0);
-        self.digest = self.digest.wrapping_add(self.heap.hash(handle));
-        self.index.insert(xxh3_64(record.key()), handle);
+        self.digest = self.digest.wrapping_add(record.stamp().hash(hash));
+        self.index.insert(hash, handle);
         self.order.insert(place, handle, |handle| self.heap.key(handle));
         self.change_expiry((handle, None), (handle, record.expires()));
     }
@@ -130,7 +128,7 @@ impl Table {
     pub(crate) fn remove(&mut self, handle: Handle) {
         let record = self.heap.record(handle);
         let (hash, expires) = (xxh3_64(record.key()), record.expires());
-        self.digest = self.digest.wrapping_sub(self.heap.hash(handle));
+        self.digest = self.digest.wrapping_sub(record.stamp().hash(hash));
         let place = self.order.place_of(handle, record.key(), |handle| self.heap.key(handle));
         self.order.remove(place, |handle| self.heap.key(handle));
         self.index.remove(hash, handle);

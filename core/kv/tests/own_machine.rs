@@ -2,7 +2,7 @@
 //!
 //! A command is `name score`, a query is a name or nothing for the best; both in text.
 
-use atoll_types::{At, Epoch, HashSlot, Malformed, Mark, Offset, StateMachine, Time};
+use atoll_types::{At, HashSlot, Malformed, Offset, StateMachine, Time};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
@@ -82,7 +82,7 @@ impl StateMachine for HighScores {
 }
 
 fn apply(machine: &mut dyn StateMachine, offset: u64, command: &str) -> String {
-    let at = At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) };
+    let at = At { offset: Offset(offset), time: Time(offset) };
     let mut answer = Vec::new();
     machine.advance(at);
     machine.apply(at, command.as_bytes(), &mut answer);
@@ -106,7 +106,7 @@ fn the_trait_is_enough() {
     assert_eq!((copy.count(), upper.count()), (1, 1));
     let best = |machine: &dyn StateMachine| {
         let mut answer = Vec::new();
-        machine.read(At { mark: Mark::default(), time: Time::ZERO }, b"", &mut answer);
+        machine.read(At { offset: Offset::ZERO, time: Time::ZERO }, b"", &mut answer);
         String::from_utf8(answer).expect("answers are text")
     };
     assert_eq!(best(&*machine), "9");

@@ -187,7 +187,7 @@ impl Node {
                 self.cluster.handle(self.now, Input::Message { from, envelope });
             }
             Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {
-                self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope });
+                self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope: Box::new(envelope) });
             }),
         }
     }
@@ -271,12 +271,12 @@ impl Node {
 
     fn on_shard_output(&mut self, shard: usize, output: ShardOutput) {
         match output {
-            ShardOutput::Send { to, envelope } => self.outputs.push_back(Output::Send { to, envelope }),
-            ShardOutput::Persist { seq, record } => self.persist(Machine::Shard(shard), seq, Record::Bucket(record)),
+            ShardOutput::Send { to, envelope } => self.outputs.push_back(Output::Send { to, envelope: *envelope }),
+            ShardOutput::Persist { seq, record } => self.persist(Machine::Shard(shard), seq, Record::Bucket(*record)),
             ShardOutput::WakeAt(time) => self.wakes[shard + 1] = time,
             ShardOutput::Answer { id, answer } => self.outputs.push_back(Output::Answer { id, answer }),
             ShardOutput::Reports(reports) => self.cluster.handle(self.now, Input::Reports(reports)),
-            ShardOutput::Event { by, event } => self.outputs.push_back(Output::Bucket { by, event }),
+            ShardOutput::Event { by, event } => self.outputs.push_back(Output::Bucket { by, event: *event }),
         }
     }
 

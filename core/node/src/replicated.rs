@@ -8,9 +8,7 @@
 use atoll_cluster::snapshot::Snapshot;
 use atoll_cluster::{Effect, Standing, State};
 use atoll_distributor::{Decided, Distributor, Roster, Standing as Place};
-use atoll_types::{
-    At, Body, Bug, Cause, Entry, Epoch, HashSlot, Mark, Offset, Operation, Payload, Slot, StateMachine, planted,
-};
+use atoll_types::{At, Body, Bug, Cause, Entry, HashSlot, Offset, Operation, Payload, Slot, StateMachine, planted};
 
 /// The first byte of a snapshot. 1 was of the cluster's state alone.
 const FORMAT: u8 = 2;
@@ -95,11 +93,9 @@ impl Replicated {
         self.distributor.on_operation(at, operation).is_ok()
     }
 
-    /// Where in the log, for the user's machine: a slot is its own epoch and offset.
+    /// Where in the log, for the user's machine: a slot is its own offset.
     fn at(&self) -> At {
-        let (generation, slot) = (self.state.generation, self.state.applied);
-        let mark = Mark { epoch: Epoch { generation, revival: 0, slot }, offset: Offset(slot.0) };
-        At { mark, time: self.state.time }
+        At { offset: Offset(self.state.applied.0), time: self.state.time }
     }
 
     /// Asks the user's machine. Empty without one.

@@ -51,71 +51,78 @@ fn is_always_done(command: &[u8]) -> bool {
     operations.len() <= atoll_stream::OPERATIONS_MOST && operations.iter().all(fits)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Store {
-    /// By their byte, counted from 1.
-    parts: Vec<Box<dyn StateMachine>>,
+    values: atoll_kv::Store,
+    streams: atoll_stream::Streams,
 }
 
 impl Store {
     pub fn new() -> Store {
-        Store { parts: vec![Box::new(atoll_kv::Store::new()), Box::new(atoll_stream::Streams::new())] }
+        Store::default()
     }
 
-    fn part(&self, bytes: &[u8]) -> Option<usize> {
-        let place = usize::from(*bytes.first()?).checked_sub(1)?;
-        (place < self.parts.len()).then_some(place)
+    /// With the byte of each.
+    fn parts(&self) -> [(u8, &dyn StateMachine); 2] {
+        [(KV, &self.values), (STREAM, &self.streams)]
+    }
+
+    /// Which is meant, and what it is told.
+    fn part<'a>(&self, bytes: &'a [u8]) -> Option<(&dyn StateMachine, &'a [u8])> {
+        match bytes.split_first()? {
+            (&KV, rest) => Some((&self.values, rest)),
+            (&STREAM, rest) => Some((&self.streams, rest)),
+            (_, _) => None,
+        }
     }
 
     /// All of it or nothing: the streams follow if the values were written, and then cannot fail.
     fn apply_to_both(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
         let Some((values, streams)) = halves(command).filter(|(_, streams)| is_always_done(streams)) else { return };
         let begin = answer.len() + 4;
-        put_first(answer, |answer| self.parts[0].apply(at, values, answer));
-        if matches!(atoll_kv::Answer::decode(&answer[begin..]), Some(atoll_kv::Answer::Done(_))) {
-            self.parts[1].apply(at, streams, answer);
+        put_first(answer, |answer| self.values.apply(at, values, answer));
+        if atoll_kv::is_done(&answer[begin..]) {
+            self.streams.apply(at, streams, answer);
         }
-    }
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Store::new()
     }
 }
 
 impl StateMachine for Store {
     fn empty(&self) -> Box<dyn StateMachine> {
-        Box::new(Store { parts: self.parts.iter().map(|part| part.empty()).collect() })
+        Box::new(Store::new())
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
-        if let Some((&BOTH, halves)) = command.split_first() {
-            self.apply_to_both(at, halves, answer);
-        } else if let Some(place) = self.part(command) {
-            self.parts[place].apply(at, &command[1..], answer);
+        match command.split_first() {
+            Some((&KV, command)) => self.values.apply(at, command, answer),
+            Some((&STREAM, command)) => self.streams.apply(at, command, answer),
+            Some((&BOTH, halves)) => self.apply_to_both(at, halves, answer),
+            Some(_) | None => {}
         }
     }
 
     fn advance(&mut self, at: At) {
-        self.parts.iter_mut().for_each(|part| part.advance(at));
+        self.values.advance(at);
+        self.streams.advance(at);
     }
 
     fn due(&self) -> Option<Time> {
-        self.parts.iter().filter_map(|part| part.due()).min()
+        self.values.due().into_iter().chain(self.streams.due()).min()
     }
 
     fn read(&self, at: At, query: &[u8], answer: &mut Vec<u8>) {
-        if let Some(place) = self.part(query) {
-            self.parts[place].read(at, &query[1..], answer);
+        match query.split_first() {
+            Some((&KV, query)) => self.values.read(at, query, answer),
+            Some((&STREAM, query)) => self.streams.read(at, query, answer),
+            Some(_) | None => {}
         }
     }
 
     fn pieces(&self, at: At, most: usize) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        for (place, part) in self.parts.iter().enumerate() {
+        for (byte, part) in self.parts() {
             pieces.extend(part.pieces(at, most).into_iter().map(|mut piece| {
-                piece.bytes.insert(0, place as u8 + 1);
+                piece.bytes.insert(0, byte);
                 piece
             }));
         }
@@ -123,8 +130,11 @@ impl StateMachine for Store {
     }
 
     fn absorb(&mut self, at: At, slot: HashSlot, piece: &[u8]) -> Result<(), Malformed> {
-        let place = self.part(piece).ok_or(Malformed)?;
-        self.parts[place].absorb(at, slot, &piece[1..])
+        match piece.split_first() {
+            Some((&KV, piece)) => self.values.absorb(at, slot, piece),
+            Some((&STREAM, piece)) => self.streams.absorb(at, slot, piece),
+            Some(_) | None => Err(Malformed),
+        }
     }
 
     fn grows(&self, command: &[u8]) -> bool {
@@ -132,43 +142,41 @@ impl StateMachine for Store {
             return true;
         }
         if let Some((&BOTH, rest)) = command.split_first() {
-            return halves(rest).is_some_and(|(values, _)| self.parts[0].grows(values));
+            return halves(rest).is_some_and(|(values, _)| self.values.grows(values));
         }
-        self.part(command).is_some_and(|place| self.parts[place].grows(&command[1..]))
+        self.part(command).is_some_and(|(part, command)| part.grows(command))
     }
 
     fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.bytes()).sum()
+        self.values.bytes() + self.streams.bytes()
     }
 
     fn count(&self) -> usize {
-        self.parts.iter().map(|part| part.count()).sum()
+        self.values.count() + self.streams.count()
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let parts: Vec<Payload> = self.parts.iter().map(|part| part.snapshot().into()).collect();
-        postcard::to_allocvec(&parts).expect("a store always has bytes")
+        let parts = self.parts().map(|(_, part)| Payload::from(part.snapshot()));
+        postcard::to_allocvec(&parts[..]).expect("a store always has bytes")
     }
 
     fn install(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let images: Vec<Payload> = postcard::from_bytes(bytes).map_err(|_| Malformed)?;
-        if images.len() != self.parts.len() {
-            return Err(Malformed);
-        }
-        let mut parts: Vec<Box<dyn StateMachine>> = self.parts.iter().map(|part| part.empty()).collect();
-        for (part, image) in parts.iter_mut().zip(&images) {
-            part.install(image.as_slice())?;
-        }
-        self.parts = parts;
+        let [values, streams] = &images[..] else { return Err(Malformed) };
+        let mut whole = Store::new();
+        whole.values.install(values.as_slice())?;
+        whole.streams.install(streams.as_slice())?;
+        *self = whole;
         Ok(())
     }
 
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {
-        Box::new(Store { parts: self.parts.iter_mut().map(|part| part.split(first)).collect() })
+        Box::new(Store { values: self.values.halve(first), streams: self.streams.halve(first) })
     }
 
     fn digest(&self) -> u64 {
-        self.parts.iter().fold(0, |digest, part| xxh3_64_with_seed(&part.digest().to_le_bytes(), digest))
+        let digests = [self.values.digest(), self.streams.digest()];
+        digests.iter().fold(0, |digest, part| xxh3_64_with_seed(&part.to_le_bytes(), digest))
     }
 }
 
@@ -177,12 +185,13 @@ mod tests {
     use super::*;
     use atoll_kv::{Action, Answer, Command, Condition, Operation, Ttl};
     use atoll_stream::{Action as StreamAction, Answer as StreamAnswer, Command as StreamCommand, Id, Outcome};
-    use atoll_types::{Epoch, Mark, Offset};
+    use atoll_types::Offset;
 
     fn apply(store: &mut Store, offset: u64, command: &[u8]) -> Vec<u8> {
-        let mark = Mark { epoch: Epoch::ZERO, offset: Offset(offset) };
         let mut answer = Vec::new();
-        store.apply(At { mark, time: Time(offset) }, command, &mut answer);
+        let at = At { offset: Offset(offset), time: Time(offset) };
+        store.advance(at);
+        store.apply(at, command, &mut answer);
         answer
     }
 
@@ -196,7 +205,7 @@ mod tests {
 
     fn put_on<'a>(condition: Condition) -> Command<'a> {
         let put = Operation::new(b"s", Action::Put { value: b"v", ttl: Ttl::Never }).on(condition);
-        Command { operations: vec![put] }
+        Command { operations: vec![put].into() }
     }
 
     #[test]
@@ -208,7 +217,7 @@ mod tests {
         let (values, streams) = halves(&answer).expect("an answer");
         assert!(matches!(Answer::decode(values), Some(Answer::Failed { .. })) && streams.is_empty());
         let mut same = with_a_stream();
-        same.parts[0].advance(At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(2) }, time: Time(2) });
+        same.values.advance(At { offset: Offset(2), time: Time(2) });
         assert_eq!((store.count(), before), (1, with_a_stream().digest()));
         assert_eq!(store.digest(), same.digest(), "nothing was done");
         let answer = apply(&mut store, 3, both(&put_on(Condition::Absent), &delete).as_slice());

@@ -8,8 +8,7 @@ use crate::event::Event;
 use crate::machine::{Replica, Role};
 use crate::message::{Ack, Body, Opened, Write};
 use crate::sink::{Outcome, Settings, Sink};
-use atoll_types::{BucketEntry, BucketRecord, Bug, NodeId, Offset, Report, Time, planted};
-use std::sync::Arc;
+use atoll_types::{BucketRecord, Bug, Entries, NodeId, Offset, Report, Time, planted};
 
 #[derive(Debug)]
 pub(crate) struct Backup {
@@ -67,7 +66,7 @@ impl Replica {
         sink.send(backup.primary, bucket, epoch, Body::Opened(opened));
     }
 
-    pub(crate) fn on_write(&mut self, now: Time, sink: &mut Sink, from: NodeId, mut write: Write) {
+    pub(crate) fn on_write(&mut self, now: Time, sink: &mut Sink, from: NodeId, write: &Write) {
         let last = self.log.last_offset();
         let Role::Backup(backup) = &mut self.role else { return };
         if backup.primary != from || write.previous.offset > Offset::MOST {
@@ -86,9 +85,9 @@ impl Replica {
         }
         let before = self.committed;
         let asks = write.opening || !write.entries.is_empty();
-        self.take_entries(write.previous.offset.next(), std::mem::take(&mut write.entries));
+        self.take_entries(write.previous.offset, &write.entries);
         self.order_entries(sink);
-        self.learn_commit(now, sink, &write);
+        self.learn_commit(now, sink, write);
         let (last, safe) = (self.log.last_offset(), self.safe);
         let bug = planted(Bug::BucketAckBeforePersist);
         let uncommitted = last > self.committed;
@@ -113,7 +112,7 @@ impl Replica {
     /// Matches this log to the primary's, once in an epoch: what is above `to` is void.
     fn open_to(&mut self, now: Time, sink: &mut Sink, to: Offset) {
         let (bucket, epoch) = (self.bucket, self.epoch());
-        let cut = if planted(Bug::SuffixNotCut) { 0 } else { self.log.cut(to) as u64 };
+        let cut = if planted(Bug::SuffixNotCut) { 0 } else { self.log.cut(to) };
         if cut > 0 {
             self.committed = self.committed.min(to);
             self.clock = self.log.get(to).map_or(self.copy.time, |entry| entry.time);
@@ -146,12 +145,17 @@ impl Replica {
         }
     }
 
-    fn take_entries(&mut self, first: Offset, entries: Vec<Arc<BucketEntry>>) {
-        for (offset, entry) in (first.0..).zip(entries) {
-            if Offset(offset) == self.log.last_offset().next() {
-                self.clock = self.clock.max(entry.time);
-                self.log.append(entry);
-            }
+    /// What follows `previous`, which is here. Some of it may be here as well: it was sent again.
+    fn take_entries(&mut self, previous: Offset, entries: &Entries) {
+        let held = self.log.last_offset().above(previous);
+        if held >= entries.count() {
+            return;
+        }
+        self.clock = self.clock.max(entries.last_time());
+        if held == 0 {
+            self.log.append(entries);
+        } else {
+            self.log.append(&entries.split_at(held).1);
         }
     }
 

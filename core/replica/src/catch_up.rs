@@ -151,7 +151,7 @@ impl Replica {
     }
 
     /// A piece of the state that this copy is to become.
-    pub(crate) fn on_piece(&mut self, now: Time, sink: &mut Sink, from: NodeId, piece: Piece) {
+    pub(crate) fn on_piece(&mut self, now: Time, sink: &mut Sink, from: NodeId, piece: &Piece) {
         let (bucket, epoch) = (self.bucket, self.epoch());
         let catching_up = self.duty.as_ref().is_some_and(|duty| duty.appointment.catching_up.contains(&self.me));
         let Role::Backup(backup) = &mut self.role else { return };
@@ -169,7 +169,7 @@ impl Replica {
             let got = Got { mark, checksum, have: Some(piece.length) };
             return sink.send(from, bucket, epoch, Body::Got(got));
         }
-        if backup.incoming.as_ref().is_none_or(|incoming| !incoming.is_of(&piece)) {
+        if backup.incoming.as_ref().is_none_or(|incoming| !incoming.is_of(piece)) {
             let (length, bytes) = (piece.length, Vec::new());
             backup.incoming = Some(Incoming { mark, length, checksum, bytes });
         }

@@ -6,8 +6,8 @@
 
 use crate::session::{Refusal, Sessions, Verdict};
 use atoll_types::{
-    At, BucketBody, BucketEntry, BucketSnapshot, Bug, HashSlot, IMPORT, Mark, Offset, Payload, SlotRange, StateMachine,
-    Time, planted,
+    At, BucketBody, BucketEntry, BucketSnapshot, Bug, HashSlot, IMPORT, Mark, Payload, SlotRange, StateMachine, Time,
+    planted,
 };
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -28,19 +28,16 @@ pub struct Copy {
     pub(crate) answer: Vec<u8>,
 }
 
-/// What became of a write when it was applied.
+/// What became of an entry when it was applied. Small, since it is asked of every entry on every member.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Applied<'a> {
-    Done {
-        mark: Mark,
-        answer: &'a [u8],
-    },
+pub enum Applied {
+    /// It was no write.
+    Nothing,
+    /// There is an answer (`Copy::answer`).
+    Done,
     /// It took effect before, there, and this was the answer.
-    Duplicate {
-        mark: Mark,
-        answer: Payload,
-    },
-    Refused(Refusal),
+    Duplicate(Box<(Mark, Payload)>),
+    Refused(Box<Refusal>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,39 +55,47 @@ impl Copy {
     }
 
     pub fn at(&self) -> At {
-        At { mark: self.applied, time: self.time }
+        At { offset: self.applied.offset, time: self.time }
     }
 
     /// Applies the next entry. `now`, the node's own clock, must have no influence.
-    pub fn apply(&mut self, offset: Offset, entry: &BucketEntry, now: Time) -> Option<Applied<'_>> {
-        assert_eq!(offset, self.applied.offset.next(), "entries are applied in order");
-        self.applied = Mark { epoch: entry.epoch, offset };
+    pub fn apply(&mut self, entry: &BucketEntry<'_>, now: Time) -> Applied {
+        let offset = self.applied.offset.next();
         self.time = self.time.max(entry.time);
         let time = if planted(Bug::ExpiryByOwnClock) { now } else { self.time };
-        let at = At { mark: self.applied, time };
+        let at = At { offset, time };
         self.machine.advance(at);
         self.sessions.advance(self.time);
+        self.applied.offset = offset;
+        if self.applied.epoch != entry.epoch {
+            self.applied.epoch = entry.epoch;
+        }
         match &entry.body {
-            BucketBody::Tick | BucketBody::Split => None,
+            BucketBody::Tick | BucketBody::Split => Applied::Nothing,
             BucketBody::Write { slot, usage, command } => {
                 if let Some(usage) = usage {
                     match self.sessions.enter(self.time, *slot, usage) {
                         Verdict::New => {}
-                        Verdict::Duplicate { mark, answer } => return Some(Applied::Duplicate { mark, answer }),
-                        Verdict::Refused(refusal) => return Some(Applied::Refused(refusal)),
+                        Verdict::Duplicate { mark, answer } => return Applied::Duplicate(Box::new((mark, answer))),
+                        Verdict::Refused(refusal) => return Applied::Refused(Box::new(refusal)),
                     }
                 }
                 self.answer.clear();
-                match command.as_slice().split_first() {
+                match command.split_first() {
                     Some((&IMPORT, piece)) => self.import(at, *slot, piece),
-                    Some(_) | None => self.machine.apply(at, command.as_slice(), &mut self.answer),
+                    Some(_) | None => self.machine.apply(at, command, &mut self.answer),
                 }
                 if let Some(usage) = usage {
-                    self.sessions.store(usage, at.mark, &self.answer);
+                    self.sessions.store(usage, Mark { epoch: entry.epoch, offset }, &self.answer);
                 }
-                Some(Applied::Done { mark: at.mark, answer: &self.answer })
+                Applied::Done
             }
         }
+    }
+
+    /// To the last write that was applied.
+    pub fn answer(&self) -> &[u8] {
+        &self.answer
     }
 
     pub fn read(&self, query: &Payload) -> Payload {

@@ -11,7 +11,7 @@ impl Replica {
     pub fn ends_with_split_of(&self, epoch: Epoch) -> bool {
         let last = self.log.last();
         // It may have been applied and trimmed: then the log is empty, and its base is the split.
-        let held = self.log.get(last.offset).is_some_and(|entry| entry.body == BucketBody::Split);
+        let held = self.log.get(last.offset).is_some_and(|entry| matches!(entry.body, BucketBody::Split));
         (held || self.split_at == Some(last)) && last.epoch == epoch
     }
 

@@ -1,15 +1,14 @@
 //! What a replica tells whoever watches it. For checkers, people and metrics; nothing depends on it.
 
-use atoll_types::{BucketEntry, BucketId, Epoch, Mark, NodeId, Offset, SlotRange};
+use atoll_types::{BucketId, Entries, Epoch, Mark, NodeId, Offset, SlotRange};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// This node serves the bucket in this epoch: every member holds what it began with.
     Serving { bucket: BucketId, epoch: Epoch, inherited: Offset },
     /// The primary of this epoch knows this entry to be committed.
-    Committed { bucket: BucketId, epoch: Epoch, mark: Mark, entry: Arc<BucketEntry> },
+    Committed { bucket: BucketId, epoch: Epoch, mark: Mark, entry: Entries },
     /// This copy applied this entry, and this is its digest after it.
     Applied { bucket: BucketId, mark: Mark, digest: u64 },
     /// Entries above `to` were cut in the opening of `epoch`.

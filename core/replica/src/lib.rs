@@ -10,11 +10,12 @@
 //! | being cut once, acknowledging, showing only what is committed | `backup.rs` |
 //! | snapshots in pieces | `catch_up.rs` |
 //! | where two logs agree | `log.rs` |
-//! | applying, answering, halving | `copy.rs` |
+//! | applying, answering, forgetting, halving | `apply.rs`, `copy.rs`, `division.rs` |
 //! | a write counts once | `session.rs` |
 //! | what a restart finds | `restore.rs` |
 //! | what a backup is taken in by | `import.rs` |
 
+mod apply;
 mod backup;
 mod catch_up;
 mod copy;
@@ -38,4 +39,4 @@ pub use machine::Replica;
 pub use message::Message;
 pub use restore::restore;
 pub use session::{Refusal, Sessions};
-pub use sink::{Action, Outcome, Settings, Sink, Ticket};
+pub use sink::{Action, Letters, Outcome, Settings, Sink, Ticket};

@@ -16,27 +16,21 @@
 //! Not here: who is appointed (`atoll-distributor`), which request comes here (`atoll-node`, shard).
 
 use crate::backup::Backup;
-use crate::copy::{Applied, Copy};
-use crate::event::Event;
-use crate::log::Log;
+use crate::copy::Copy;
+use crate::log::{Log, Made};
 use crate::message::{Body, Message, Refused};
 use crate::peer::Primary;
 use crate::session::Sessions;
 use crate::sink::{Outcome, Sink, Ticket};
 use atoll_types::{
-    BucketBody, BucketId, BucketRecord, Bug, Duty, Epoch, JournalSeq, Mark, NodeId, Offset, Payload, Position, Report,
-    SlotRange, StateMachine, Time, planted,
+    BucketId, BucketRecord, Bug, Duty, Epoch, JournalSeq, Mark, NodeId, Offset, Payload, Report, SlotRange,
+    StateMachine, Time, planted,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Messages that wait for a record or for the edict they speak of. Beyond it they are dropped, and sent again.
 const HELD_MOST: usize = 64;
-/// One part in so many of a copy's state is kept as log besides.
-const LOG_SHARE: usize = 32;
-/// And so many bytes in any case: a short absence must not cost a copy of the whole bucket.
-const LOG_LEAST: usize = 128 << 10;
-
 #[derive(Debug)]
 pub(crate) enum Role {
     Idle,
@@ -319,6 +313,7 @@ impl Replica {
             settled: false,
             splitting: false,
             lost: false,
+            short: false,
             begins: Mark::default(),
             divided: None,
         };
@@ -327,7 +322,7 @@ impl Replica {
         self.held.clear();
     }
 
-    pub fn on_message(&mut self, now: Time, sink: &mut Sink, from: NodeId, message: Message) {
+    pub fn on_message(&mut self, now: Time, sink: &mut Sink, from: NodeId, message: &Message) {
         let late = message.epoch < self.seen;
         if late && !(planted(Bug::FenceAfterCommit) && message.epoch == self.epoch()) {
             if !matches!(message.body, Body::Refused(_)) && self.gate.is_none() {
@@ -342,28 +337,28 @@ impl Replica {
         }
         if self.gate.is_some() || (message.epoch > self.epoch()) {
             if self.held.len() < HELD_MOST {
-                self.held.push((from, message));
+                self.held.push((from, message.clone()));
             }
             return;
         }
-        self.dispatch(now, sink, from, message.body);
+        self.dispatch(now, sink, from, &message.body);
     }
 
-    fn dispatch(&mut self, now: Time, sink: &mut Sink, from: NodeId, body: Body) {
+    fn dispatch(&mut self, now: Time, sink: &mut Sink, from: NodeId, body: &Body) {
         match body {
             Body::Open(_) => self.on_open(sink, from),
-            Body::Opened(opened) => self.on_opened(now, sink, from, &opened),
+            Body::Opened(opened) => self.on_opened(now, sink, from, opened),
             Body::Write(write) => self.on_write(now, sink, from, write),
-            Body::Ack(ack) => self.on_ack(now, sink, from, &ack),
+            Body::Ack(ack) => self.on_ack(now, sink, from, ack),
             Body::Piece(piece) => self.on_piece(now, sink, from, piece),
-            Body::Got(got) => self.on_got(now, sink, from, &got),
+            Body::Got(got) => self.on_got(now, sink, from, got),
             Body::Refused(_) => {} // Its epoch was noted.
         }
     }
 
     fn replay_held(&mut self, now: Time, sink: &mut Sink) {
         for (from, message) in std::mem::take(&mut self.held) {
-            self.on_message(now, sink, from, message);
+            self.on_message(now, sink, from, &message);
         }
     }
 
@@ -405,79 +400,33 @@ impl Replica {
         }
     }
 
-    /// Orders what was appended to be written, in one record.
-    pub(crate) fn order_entries(&mut self, sink: &mut Sink) {
-        let last = self.log.last_offset();
+    /// Orders what was appended to be written. Gives what it last made of the log for that.
+    pub(crate) fn order_entries(&mut self, sink: &mut Sink) -> Made {
+        let (last, mut made) = (self.log.last_offset(), Made::default());
         if self.ordered == last {
-            return;
+            return made;
         }
-        if sink.settings.durable {
+        if !sink.settings.durable {
+            (self.safe, self.ordered) = (last, last);
+            return made;
+        }
+        while let Some(entries) = made.from(&self.log, self.ordered.next(), usize::MAX) {
             let first = self.ordered.next();
-            let entries = self.log.from(first, usize::MAX);
+            self.ordered = Offset(self.ordered.0 + entries.count());
             let record = BucketRecord::Appended { bucket: self.bucket, first, entries };
             if let Some(seq) = sink.persist(record) {
-                self.writing.push_back((seq, last));
+                self.writing.push_back((seq, self.ordered));
             }
-        } else {
-            self.safe = last;
         }
-        self.ordered = last;
+        made
     }
 
-    /// Applies what is committed, and answers whoever waits for it.
-    pub(crate) fn apply(&mut self, now: Time, sink: &mut Sink) {
-        while self.copy.applied.offset < self.committed {
-            let offset = self.copy.applied.offset.next();
-            // A read that came before this was written does not see it.
-            self.answer_reads(sink);
-            let Some(entry) = self.log.get(offset) else { return };
-            let is_split = matches!(entry.body, BucketBody::Split);
-            let applied = self.copy.apply(offset, entry, now);
-            // An answer gets memory of its own only where somebody waits for it.
-            let waited_for = self.pending.front().is_some_and(|(waiting, _)| *waiting <= offset);
-            let mut outcome = waited_for.then(|| outcome(self.bucket, applied));
-            let (bucket, mark) = (self.bucket, self.copy.applied);
-            if is_split {
-                self.split_at = Some(mark);
-            }
-            if sink.watched {
-                let digest = self.copy.digest();
-                sink.event(|| Event::Applied { bucket, mark, digest });
-            }
-            while let Some(&(waiting, ticket)) = self.pending.front()
-                && waiting <= offset
-            {
-                self.pending.pop_front();
-                if waiting == offset
-                    && let Some(outcome) = outcome.take()
-                {
-                    sink.answer(ticket, outcome);
-                }
-            }
+    /// After a message: does it lead to anything that a flush would do?
+    pub fn is_stirred(&self) -> bool {
+        match &self.role {
+            Role::Primary(primary) => !self.is_current() || primary.is_stirred(self.log.last_offset()),
+            Role::Backup(_) | Role::Idle => true,
         }
-        self.trim(sink);
-    }
-
-    /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
-    /// share of what a snapshot would be, up to the setting: kept without regard to the state, the logs of many buckets
-    /// would take a good part of what their keys take.
-    fn trim(&mut self, sink: &Sink) {
-        let most = sink.settings.log;
-        let each = (self.log.bytes() / self.log.len().max(1)).max(1);
-        let keep = ((self.copy.bytes() / LOG_SHARE).max(LOG_LEAST) / each).min(most);
-        // An eighth at a time: the more is kept beyond what must be, the less of it all is in a cache.
-        let long = self.log.len() >= (keep + keep / 8).max(16);
-        if !long && self.log.bytes() <= sink.settings.window_bytes {
-            return;
-        }
-        let mut to = Offset(self.copy.applied.offset.0.saturating_sub(keep as u64));
-        if self.log.bytes() > sink.settings.window_bytes {
-            to = self.copy.applied.offset; // Few large entries are as good a reason as many small ones.
-        }
-        if let Role::Primary(primary) = &self.role {
-            to = to.min(primary.wanted_by_slow(self.log.last_offset(), most as u64 * 8));
-        }
-        self.log.trim(to);
     }
 
     /// Ends a round of inputs: what is there is sent, once.
@@ -512,8 +461,9 @@ impl Replica {
         if self.gate.is_some() {
             return Time::NEVER; // The record it waits for wakes it.
         }
-        let damaged = self.damaged_at.filter(|_| self.is_to_say_damaged());
-        let damaged = damaged.map_or(Time::NEVER, |at| at + settings.ack_timeout);
+        // At once, and then again: until the log knows, this copy counts as one that holds the bucket.
+        let again = self.damaged_at.map_or(Time::ZERO, |at| at + settings.ack_timeout);
+        let damaged = if self.is_to_say_damaged() { again } else { Time::NEVER };
         let role = match &self.role {
             Role::Primary(primary) => self.primary_due(primary, settings),
             Role::Backup(backup) => self.backup_due(backup, settings),
@@ -573,19 +523,5 @@ impl Replica {
         assert!(self.epoch() <= self.seen, "the epoch of the duty was seen");
         assert!(self.copy.range.bucket() == self.bucket, "a bucket is named by its first slot");
         assert!(self.pending.iter().is_sorted(), "callers wait in the order of their writes");
-    }
-}
-
-fn outcome(bucket: BucketId, applied: Option<Applied<'_>>) -> Outcome {
-    let position = |mark: Mark| Position { bucket, mark };
-    match applied {
-        Some(Applied::Done { mark, answer }) => {
-            Outcome::Done { position: position(mark), payload: answer.into(), duplicate: false }
-        }
-        Some(Applied::Duplicate { mark, answer }) => {
-            Outcome::Done { position: position(mark), payload: answer, duplicate: true }
-        }
-        Some(Applied::Refused(refusal)) => Outcome::Refused(refusal),
-        None => Outcome::Moved, // No caller waits for an entry that nobody asked for.
     }
 }

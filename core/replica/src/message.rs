@@ -11,9 +11,8 @@
 //! | `Refused`  | anybody          | anybody         | there is a later epoch |
 
 use crate::log::Run;
-use atoll_types::{BucketEntry, BucketId, Epoch, Mark, Offset, Payload, Time};
+use atoll_types::{BucketId, Entries, Epoch, Mark, Offset, Payload, Time};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// A message, and for which bucket and epoch it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +61,7 @@ pub struct Write {
     /// The first message of an epoch to this member: what it holds above `previous` is void.
     pub opening: bool,
     pub previous: Mark,
-    pub entries: Vec<Arc<BucketEntry>>,
+    pub entries: Entries,
     /// So far all is committed. May be above what the receiver holds.
     pub committed: Offset,
     /// Every member holds what the epoch began with: what was cut stays cut.

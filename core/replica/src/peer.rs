@@ -7,8 +7,10 @@
 //! ```
 
 use crate::catch_up::Copying;
-use crate::sink::Ticket;
-use atoll_types::{BucketSnapshot, Bug, Duty, NodeId, Offset, Payload, Time, planted};
+use crate::copy::Copy;
+use crate::event::Event;
+use crate::sink::{Outcome, Sink, Ticket};
+use atoll_types::{BucketId, BucketSnapshot, Bug, Duty, Epoch, NodeId, Offset, Payload, Position, Time, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -166,6 +168,32 @@ impl Primary {
             Stage::Copying(copying) => Some(copying.mark().offset),
         });
         needs.filter(|need| last.above(*need) <= patience).min().unwrap_or(last)
+    }
+
+    /// Is there something to be sent, or something other than a steady state? Then the copy has to be flushed.
+    pub(crate) fn is_stirred(&self, last: Offset) -> bool {
+        let steady = |peer: &Peer| peer.opened && peer.sent >= last && matches!(peer.stage, Stage::Streaming);
+        !self.serving || self.split.is_some() || self.wanted_round > self.round || !self.peers.iter().all(steady)
+    }
+
+    /// Answers those whose round every member has acknowledged, and that may see this state.
+    pub(crate) fn answer_reads(&mut self, sink: &mut Sink, bucket: BucketId, epoch: Epoch, copy: &Copy) {
+        if self.reads.is_empty() {
+            return;
+        }
+        let (confirmed, applied) = (self.confirmed_round(), copy.applied);
+        while let Some(read) = self.reads.front()
+            && read.round.is_none_or(|round| round <= confirmed)
+            && read.index <= applied.offset
+            && let Some(read) = self.reads.pop_front()
+        {
+            let payload = copy.read(&read.query);
+            if let Some(round) = read.round {
+                sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
+            }
+            let position = Position { bucket, mark: applied };
+            sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
+        }
     }
 
     /// The highest round that every member has acknowledged.

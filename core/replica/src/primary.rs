@@ -10,15 +10,17 @@ use crate::peer::{Peer, Primary, Stage, WaitingRead};
 use crate::session::Verdict;
 use crate::sink::{Outcome, Settings, Sink, Ticket};
 use atoll_types::{
-    BucketBody, BucketEntry, Bug, HashSlot, NodeId, Offset, Payload, Position, Report, SessionUse, Time, planted,
+    BucketBody, Bug, Entries, HashSlot, NodeId, Offset, Payload, Position, Report, SessionUse, Time, planted,
 };
-use std::sync::Arc;
 
 /// A node that lags by no more than this many entries is ready to be a member.
 const READY_LAG: u64 = 16;
 
 /// Reads that wait for a round.
 const READS_MOST: usize = 16_384;
+
+/// Under load states are compared no more often than after so many times the pause of the commit index.
+const COMPARE_PAUSE: u32 = 20;
 
 /// Frames to one peer at a time; the rest goes out once these are acknowledged.
 const FRAMES_MOST: usize = 8;
@@ -32,7 +34,7 @@ impl Replica {
         }
         if self.log.last().epoch.generations() < self.epoch().generations() {
             // A generation begins with an entry of its own: no position in it equals one that was cut off before.
-            self.append(now, BucketBody::Tick);
+            self.append(now, &BucketBody::Tick);
         }
         let mut primary = Primary::new(self.log.last_offset());
         if let Some(duty) = &self.duty {
@@ -47,10 +49,11 @@ impl Replica {
     pub(crate) fn ask_all(&mut self, now: Time, sink: &mut Sink) {
         let (current, bucket, epoch) = (self.is_current(), self.bucket, self.epoch());
         let Role::Primary(primary) = &mut self.role else { return };
-        if !current {
+        let is_to_ask = |peer: &Peer| matches!(peer.stage, Stage::Asked);
+        if !current || !primary.peers.iter().any(is_to_ask) {
             return;
         }
-        for peer in primary.peers.iter_mut().filter(|peer| matches!(peer.stage, Stage::Asked)) {
+        for peer in primary.peers.iter_mut().filter(|peer| is_to_ask(peer)) {
             if peer.waiting_since.is_none() {
                 sink.send(peer.node, bucket, epoch, Body::Open(Open));
                 peer.waits(now, sink.settings.retry);
@@ -83,7 +86,7 @@ impl Replica {
         if !splitting || !current || !primary.serving || primary.split.is_some() {
             return;
         }
-        let offset = self.append(now, BucketBody::Split);
+        let offset = self.append(now, &BucketBody::Split);
         if let Role::Primary(primary) = &mut self.role {
             primary.split = Some(offset);
             primary.closed = !planted(Bug::HalvesServeEarly);
@@ -91,10 +94,10 @@ impl Replica {
         self.flush_primary(now, sink);
     }
 
-    fn append(&mut self, now: Time, body: BucketBody) -> Offset {
+    fn append(&mut self, now: Time, body: &BucketBody<'_>) -> Offset {
         self.clock = self.clock.max(now);
-        let entry = BucketEntry { epoch: self.epoch(), time: self.clock, body };
-        self.log.append(Arc::new(entry))
+        let epoch = self.epoch();
+        self.log.write(epoch, self.clock, body)
     }
 
     /// Takes a write. False where it cannot be taken now: it stays with the caller.
@@ -105,7 +108,7 @@ impl Replica {
         ticket: Ticket,
         slot: HashSlot,
         usage: Option<SessionUse>,
-        command: Payload,
+        command: &[u8],
     ) -> bool {
         if !self.is_serving() || self.is_window_full(sink.settings.window_bytes) {
             return false;
@@ -134,24 +137,20 @@ impl Replica {
         }
         let Role::Primary(primary) = &mut self.role else { return false };
         let full = sink.full || primary.members().any(|peer| peer.full);
-        if full && self.copy.machine.grows(command.as_slice()) {
+        if full && self.copy.machine.grows(command) {
             primary.wanted_round = primary.round + 1; // Ask whether that is still so.
 
             sink.answer(ticket, Outcome::Full);
             return true;
         }
-        let offset = self.append(now, BucketBody::Write { slot, usage, command });
+        let offset = self.append(now, &BucketBody::Write { slot, usage, command });
         self.pending.push_back((offset, ticket));
         true
     }
 
     /// More is written and not committed than a slow member may cost.
     fn is_window_full(&self, window: usize) -> bool {
-        if self.log.bytes() <= window {
-            return false;
-        }
-        let first = self.copy.applied.offset.next();
-        self.log.from(first, usize::MAX).iter().map(|entry| entry.bytes()).sum::<usize>() > window
+        self.log.bytes() > window && self.log.bytes_above(self.copy.applied.offset) > window
     }
 
     /// Takes a read, to be confirmed by a round that begins after this; or by the lease, while there is one.
@@ -277,6 +276,11 @@ impl Replica {
         };
         let own = if planted(Bug::OwnDiskIgnored) { self.log.last_offset() } else { safe };
         let held = others.unwrap_or(Offset::MOST).min(own);
+        // Mostly one of several acknowledgements, and not the last.
+        let steady = primary.serving && settled && primary.reads.is_empty() && primary.split.is_none();
+        if steady && held <= self.committed && primary.peers.iter().all(|peer| peer.member) {
+            return self.close_for_split(now, sink);
+        }
         let opened = primary.members().all(|peer| peer.opened);
         if !opened || held < primary.inherited {
             return;
@@ -300,7 +304,7 @@ impl Replica {
             if sink.watched {
                 for offset in self.committed.0 + 1..=held.0 {
                     if let (Some(mark), Some(entry)) = (self.log.mark(Offset(offset)), self.log.get(Offset(offset))) {
-                        let entry = entry.clone();
+                        let entry = Entries::one(&entry);
                         sink.event(|| Event::Committed { bucket, epoch, mark, entry });
                     }
                 }
@@ -314,29 +318,10 @@ impl Replica {
             }
             self.apply(now, sink);
         }
-        self.answer_reads(sink);
+        if let Role::Primary(primary) = &mut self.role {
+            primary.answer_reads(sink, bucket, epoch, &self.copy);
+        }
         self.close_for_split(now, sink);
-    }
-
-    pub(crate) fn answer_reads(&mut self, sink: &mut Sink) {
-        if !matches!(&self.role, Role::Primary(primary) if !primary.reads.is_empty()) {
-            return;
-        }
-        let (bucket, epoch, applied) = (self.bucket, self.epoch(), self.copy.applied);
-        let Role::Primary(primary) = &mut self.role else { return };
-        let confirmed = primary.confirmed_round();
-        while let Some(read) = primary.reads.front()
-            && read.round.is_none_or(|round| round <= confirmed)
-            && read.index <= applied.offset
-            && let Some(read) = primary.reads.pop_front()
-        {
-            let payload = self.copy.read(&read.query);
-            if let Some(round) = read.round {
-                sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
-            }
-            let position = Position { bucket, mark: applied };
-            sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
-        }
     }
 
     fn report_ready(&mut self, now: Time, sink: &mut Sink) {
@@ -357,7 +342,8 @@ impl Replica {
         if !self.is_current() {
             return;
         }
-        self.order_entries(sink);
+        // What one member lacks others mostly lack as well, and the disk: it is made once.
+        let mut made = self.order_entries(sink);
         let last = self.log.last_offset();
         let (bucket, epoch, committed) = (self.bucket, self.epoch(), self.committed);
         let Role::Primary(primary) = &mut self.role else { return };
@@ -395,8 +381,12 @@ impl Replica {
                     break;
                 };
                 let frame_bytes = sink.settings.frame_bytes;
-                let entries = if fresh { self.log.from(peer.sent.next(), frame_bytes) } else { Vec::new() };
-                peer.sent = Offset(previous.offset.0 + entries.len() as u64);
+                let entries = if fresh {
+                    made.from(&self.log, peer.sent.next(), frame_bytes).unwrap_or_else(|| Entries::none(epoch))
+                } else {
+                    Entries::none(epoch)
+                };
+                peer.sent = Offset(previous.offset.0 + entries.count());
                 let asks = fresh || round || again || tell || !peer.opened;
                 (peer.round_sent, peer.commit_sent) = (primary.round, committed);
                 peer.told_serving = primary.serving;
@@ -413,7 +403,7 @@ impl Replica {
                 };
                 sink.send(peer.node, bucket, epoch, Body::Write(write));
                 if digest.is_some() {
-                    primary.compare_at = sink.settings.commit_at(now);
+                    primary.compare_at = now + sink.settings.commit_flush * COMPARE_PAUSE;
                 }
                 if asks {
                     peer.waits(now, sink.settings.retry);
@@ -438,7 +428,7 @@ impl Replica {
         }
         let due = self.copy.machine.due().is_some_and(|due| due <= now);
         if due && self.is_serving() && self.log.last_offset() == self.committed {
-            self.append(now, BucketBody::Tick);
+            self.append(now, &BucketBody::Tick);
         }
         if now >= self.serves_from {
             self.serves_from = Time::ZERO;
@@ -497,7 +487,7 @@ impl Replica {
         let settled = self.duty.as_ref().is_none_or(|duty| duty.settled);
         let may_commit = self.duty.as_ref().is_some_and(|duty| duty.may_commit);
         let quiet = primary.serving && !primary.closed && self.log.last_offset() == self.committed;
-        let expiry = self.copy.machine.due().filter(|_| quiet).unwrap_or(Time::NEVER);
+        let expiry = if quiet { self.copy.machine.due().unwrap_or(Time::NEVER) } else { Time::NEVER };
         let mut due = primary.commit_at.min(after(primary.divided_at)).min(expiry);
         if may_commit {
             due = due.min(after(primary.disk_since));

@@ -35,10 +35,8 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                         continue;
                     }
                     replica.log.cut(first.previous());
-                    for entry in entries {
-                        replica.clock = replica.clock.max(entry.time);
-                        replica.log.append(entry);
-                    }
+                    replica.clock = replica.clock.max(entries.last_time());
+                    replica.log.append(&entries);
                 }
             }
             BucketRecord::Cut { to, .. } => {
@@ -75,9 +73,9 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                 let empty = || Copy::empty(range, snapshot.mark, Sessions::new(idle), kind.empty());
                 let mut replica = Replica::of(bucket, copy.unwrap_or_else(empty));
                 (replica.blank, replica.useless, replica.split_at) = (blank, useless, split_at);
-                for entry in tail {
-                    replica.clock = replica.clock.max(entry.time);
-                    replica.log.append(entry);
+                for entries in tail {
+                    replica.clock = replica.clock.max(entries.last_time());
+                    replica.log.append(&entries);
                 }
                 let highest = seen.entry(bucket).or_insert(epoch);
                 *highest = epoch.max(*highest);
@@ -116,16 +114,15 @@ impl Replica {
             blank: self.blank,
             split_at: self.split_at,
             snapshot: self.copy.snapshot(),
-            tail: self.log.from(self.copy.applied.offset.next(), usize::MAX),
+            tail: self.log.all_from(self.copy.applied.offset.next()),
         });
     }
 
     /// Applies what is committed; nobody waits for it.
     fn catch_up_to_commit(&mut self) {
-        while self.copy.applied.offset < self.committed {
-            let offset = self.copy.applied.offset.next();
-            let Some(entry) = self.log.get(offset) else { break };
-            self.copy.apply(offset, entry, Time::ZERO);
+        let applied = self.copy.applied.offset;
+        for entry in self.log.rows(applied.next()).take(self.committed.above(applied) as usize) {
+            self.copy.apply(&entry, Time::ZERO);
         }
         self.log = Log::new(self.copy.applied);
     }
@@ -134,7 +131,7 @@ impl Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{Epoch, Offset};
+    use atoll_types::{Entries, Epoch, Offset};
 
     #[derive(Debug)]
     struct Nothing;
@@ -176,7 +173,7 @@ mod tests {
     fn a_copy_whose_beginning_cannot_be_read_is_there_and_of_no_use() {
         let bucket = BucketId(10_240);
         let seen = BucketRecord::Seen { bucket, epoch: Epoch::ZERO };
-        let appended = BucketRecord::Appended { bucket, first: Offset(1), entries: Vec::new() };
+        let appended = BucketRecord::Appended { bucket, first: Offset(1), entries: Entries::none(Epoch::ZERO) };
         let records = vec![BucketRecord::Unreadable { bucket }, seen, appended];
         let copies = restore(records, &Nothing, Duration::from_secs(1));
         assert!(copies.get(&bucket).is_some_and(Replica::is_useless), "missing, it would be begun anew");

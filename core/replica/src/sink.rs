@@ -11,13 +11,53 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
+/// In order. What is rare has memory of its own, so that answers are moved cheaply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    Send { to: NodeId, message: Message },
-    Persist { seq: JournalSeq, record: BucketRecord },
+    Persist { seq: JournalSeq, record: Box<BucketRecord> },
     Answer { ticket: Ticket, outcome: Outcome },
     Report(Report),
-    Event(Event),
+    Event(Box<Event>),
+}
+
+/// Nodes that a list is kept for although there is nothing for them.
+const READY_MOST: usize = 1024;
+
+/// What is to be sent, all there is for a node together.
+#[derive(Debug, Default)]
+pub struct Letters {
+    /// By receiver. Most have something again in the next turn.
+    lists: Vec<(NodeId, Vec<Message>)>,
+    /// Of all messages.
+    count: usize,
+}
+
+impl Letters {
+    pub fn push(&mut self, to: NodeId, message: Message) {
+        let place = match self.lists.binary_search_by_key(&to, |(node, _)| *node) {
+            Ok(place) => place,
+            Err(place) => {
+                self.lists.insert(place, (to, Vec::new()));
+                place
+            }
+        };
+        self.count += 1;
+        self.lists[place].1.push(message);
+    }
+
+    /// What there is for the next receiver, in their order.
+    pub fn take(&mut self) -> Option<(NodeId, Vec<Message>)> {
+        if self.count == 0 {
+            return None;
+        }
+        let (to, list) = self.lists.iter_mut().find(|(_, list)| !list.is_empty())?;
+        let (to, messages) = (*to, std::mem::take(list));
+        self.count -= messages.len();
+        if self.count == 0 && self.lists.len() > READY_MOST {
+            self.lists = Vec::new(); // Many of them may have departed.
+        }
+        Some((to, messages))
+    }
 }
 
 /// What became of a request in a replica.
@@ -77,6 +117,7 @@ impl Settings {
 pub struct Sink {
     pub settings: Settings,
     pub actions: VecDeque<Action>,
+    pub letters: Letters,
     /// Set while this node has no memory to spare.
     pub full: bool,
     /// Until then nobody else serves what this node was last told to serve.
@@ -96,6 +137,7 @@ impl Sink {
         Sink {
             settings,
             actions: VecDeque::new(),
+            letters: Letters::default(),
             full: false,
             leased_until: Time::ZERO,
             journal: JournalSeq(0),
@@ -106,7 +148,7 @@ impl Sink {
     }
 
     pub(crate) fn send(&mut self, to: NodeId, bucket: BucketId, epoch: Epoch, body: Body) {
-        self.actions.push_back(Action::Send { to, message: Message { bucket, epoch, body } });
+        self.letters.push(to, Message { bucket, epoch, body });
     }
 
     /// Orders a record. None where there is no disk to wait for.
@@ -115,7 +157,7 @@ impl Sink {
             return None;
         }
         self.journal.0 += 1;
-        self.actions.push_back(Action::Persist { seq: self.journal, record });
+        self.actions.push_back(Action::Persist { seq: self.journal, record: Box::new(record) });
         Some(self.journal)
     }
 
@@ -129,7 +171,7 @@ impl Sink {
 
     pub(crate) fn event(&mut self, event: impl FnOnce() -> Event) {
         if self.watched {
-            self.actions.push_back(Action::Event(event()));
+            self.actions.push_back(Action::Event(Box::new(event())));
         }
     }
 }

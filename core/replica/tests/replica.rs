@@ -237,6 +237,29 @@ fn a_node_that_returns_with_its_own_copy_gets_only_what_it_lacks() {
     assert!(!trio.events.iter().any(|(_, event)| matches!(event, Event::Installed { .. })), "no snapshot was needed");
 }
 
+/// Whether one that missed so many entries, which is more than a log keeps otherwise, needs a snapshot.
+fn is_copied_after_an_absence(short: bool) -> bool {
+    let mut trio = three();
+    trio.write(1, 1, None, "a");
+    trio.run();
+    trio.appoint_all(&settled(Duty { short, ..Trio::duty(20, 1, &[1, 2], &[]) }));
+    trio.run();
+    for ticket in 2..=50 {
+        trio.write(1, ticket, None, "b");
+        trio.run();
+    }
+    trio.appoint_all(&settled(Duty { short, ..Trio::duty(20, 1, &[1, 2], &[3]) }));
+    trio.run();
+    assert_eq!(trio.last(3), 50);
+    trio.events.iter().any(|(_, event)| matches!(event, Event::Installed { .. }))
+}
+
+#[test]
+fn while_copies_are_missing_the_log_is_kept_longer_for_whoever_returns() {
+    assert!(!is_copied_after_an_absence(true));
+    assert!(is_copied_after_an_absence(false));
+}
+
 #[test]
 fn below_the_least_number_of_copies_nothing_commits_and_nothing_is_read() {
     let mut trio = three();

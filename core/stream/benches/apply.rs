@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use atoll_stream::{Action, Command, Id, Query, Retention, StreamOffset, Streams};
-use atoll_types::{At, Epoch, Mark, Offset, Rng, StateMachine, Time};
+use atoll_types::{At, Offset, Rng, StateMachine, Time};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ const STREAMS: u64 = 1000;
 const ROUNDS: u64 = 2_000_000;
 
 fn at(offset: u64) -> At {
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) }
+    At { offset: Offset(offset), time: Time(offset) }
 }
 
 fn name(number: u64) -> Vec<u8> {

@@ -76,10 +76,10 @@ pub(crate) fn absorb(state: &mut Streams, at: At, slot: HashSlot, piece: &[u8]) 
 mod tests {
     use super::*;
     use crate::{Action, Command, Id, Operation, Retention};
-    use atoll_types::{Epoch, Mark, Offset, StateMachine, Time};
+    use atoll_types::{Offset, StateMachine, Time};
 
     fn at(offset: u64) -> At {
-        At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(offset) }
+        At { offset: Offset(offset), time: Time(offset) }
     }
 
     fn apply(state: &mut Streams, offset: u64, stream: &[u8], action: Action<'_>) {

@@ -50,6 +50,19 @@ impl Streams {
         Streams::default()
     }
 
+    /// As `split`, and says what it is.
+    pub fn halve(&mut self, first: HashSlot) -> Streams {
+        let whole = std::mem::take(self);
+        let mut gone = Streams::new();
+        for (name, stream) in whole.streams {
+            if HashSlot::of(&name) >= first { gone.insert(stream) } else { self.insert(stream) }
+        }
+        for (slot, floor) in whole.floors {
+            if slot >= first { gone.raise_floor(slot, floor) } else { self.raise_floor(slot, floor) }
+        }
+        gone
+    }
+
     pub(crate) fn stream(&self, name: &[u8]) -> Option<&Stream> {
         self.streams.get(name)
     }
@@ -255,7 +268,6 @@ impl StateMachine for Streams {
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
-        self.advance(at);
         let Some(mut operations) = Operations::of(command) else { return Answer::Malformed.encode(answer) };
         if let Err(refusal) = self.judge(operations) {
             return refusal.encode(answer);
@@ -322,15 +334,7 @@ impl StateMachine for Streams {
     }
 
     fn split(&mut self, first: HashSlot) -> Box<dyn StateMachine> {
-        let whole = std::mem::take(self);
-        let mut gone = Streams::new();
-        for (name, stream) in whole.streams {
-            if HashSlot::of(&name) >= first { gone.insert(stream) } else { self.insert(stream) }
-        }
-        for (slot, floor) in whole.floors {
-            if slot >= first { gone.raise_floor(slot, floor) } else { self.raise_floor(slot, floor) }
-        }
-        Box::new(gone)
+        Box::new(self.halve(first))
     }
 
     fn digest(&self) -> u64 {

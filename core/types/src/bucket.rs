@@ -255,6 +255,8 @@ pub struct Duty {
     pub splitting: bool,
     /// No eligible member is left: the bucket answers `lost`.
     pub lost: bool,
+    /// It has fewer copies than it should have: somebody may come back, and be glad of a long log.
+    pub short: bool,
     /// Where the bucket last began with nothing, by first placement or by an operator's word. Stays, so that a copy
     /// from before an operator's word is known as void whenever its node hears of it.
     pub begins: Mark,

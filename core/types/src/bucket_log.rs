@@ -1,43 +1,9 @@
-//! What stands in a bucket's log, and what a durable node writes of it to its disk.
+//! What a durable node writes of a bucket to its disk.
+//!
+//! Not here: what stands in a bucket's log (`entries.rs`).
 
-use crate::{BucketId, Epoch, HashSlot, Mark, Offset, Payload, SessionUse, SlotRange, Time};
+use crate::{BucketId, Entries, Epoch, Mark, Offset, Payload, SlotRange};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-
-/// One entry of a bucket's log. Sent again by a later primary it stays the same, to the byte.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BucketEntry {
-    /// In which it was first written.
-    pub epoch: Epoch,
-    /// Of the primary's clock, and never less than the entry before it had.
-    pub time: Time,
-    pub body: BucketBody,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BucketBody {
-    Write {
-        /// All keys of the command are in this slot.
-        slot: HashSlot,
-        usage: Option<SessionUse>,
-        command: Payload,
-    },
-    /// Only tells the time: something was due.
-    Tick,
-    /// The bucket is to be divided here. Does nothing by itself; the dividing edict does.
-    Split,
-}
-
-impl BucketEntry {
-    /// About how much memory it holds.
-    pub fn bytes(&self) -> usize {
-        let command = match &self.body {
-            BucketBody::Write { command, .. } => command.len(),
-            BucketBody::Tick | BucketBody::Split => 0,
-        };
-        command + size_of::<BucketEntry>() + 32
-    }
-}
 
 /// A bucket's whole state at a committed mark. Refused whole where its length or checksum is not right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +22,7 @@ pub enum BucketRecord {
     /// The highest epoch seen.
     Seen { bucket: BucketId, epoch: Epoch },
     /// Written after everything before it.
-    Appended { bucket: BucketId, first: Offset, entries: Vec<Arc<BucketEntry>> },
+    Appended { bucket: BucketId, first: Offset, entries: Entries },
     /// Everything above this is void.
     Cut { bucket: BucketId, to: Offset },
     /// The whole copy is this from now on.
@@ -76,7 +42,7 @@ pub enum BucketRecord {
         split_at: Option<Mark>,
         snapshot: BucketSnapshot,
         /// What is held above the snapshot.
-        tail: Vec<Arc<BucketEntry>>,
+        tail: Vec<Entries>,
     },
     /// Here stood a record that cannot be read any more. Never written: told to the next life.
     Unreadable { bucket: BucketId },

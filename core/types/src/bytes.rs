@@ -40,9 +40,14 @@ impl<'a> Reader<'a> {
     /// A length of four bytes, and so many bytes.
     pub fn string(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.word()?).ok()?;
-        let (string, rest) = self.rest.split_at_checked(length)?;
+        self.take(length)
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
-        Some(string)
+        Some(taken)
     }
 
     /// As many elements as a count of four bytes says. Each takes at least one byte, so that a count alone makes
@@ -59,6 +64,10 @@ impl<'a> Reader<'a> {
     /// Everything that is left.
     pub fn rest(self) -> &'a [u8] {
         self.rest
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// Only if nothing is left.

@@ -1,12 +1,12 @@
 //! What a user of a log provides: a state that committed commands change, the same on every member.
 
-use crate::{HashSlot, Mark, Time};
+use crate::{HashSlot, Offset, Time};
 use std::fmt;
 
 /// Where and when in the log something is applied or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    pub mark: Mark,
+    pub offset: Offset,
     /// The log's time, which never goes back: the only clock a state machine may look at.
     pub time: Time,
 }
@@ -35,7 +35,7 @@ pub trait StateMachine: fmt::Debug + Send {
     /// An empty machine of the same kind.
     fn empty(&self) -> Box<dyn StateMachine>;
 
-    /// Applies a committed command, and appends the answer to `answer`.
+    /// Applies a committed command, and appends the answer to `answer`. The machine was advanced to `at` before.
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>);
 
     /// The log's time is now `at.time`: what was due has happened. Called before each `apply`, and for entries that

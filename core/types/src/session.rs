@@ -1,5 +1,6 @@
 //! A client's own numbering of its writes, by which each counts once.
 
+use crate::bytes::{Reader, put_long, put_short, put_word};
 use crate::{HashSlot, Malformed, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,6 +74,37 @@ pub struct SessionUse {
     pub floor: Series,
     /// How often it was sent before. For people only; nothing depends on it.
     pub attempt: u32,
+}
+
+/// `opened:8 token:8 wraps:1 bits:1 slot:2 series:8 floor:8 attempt:4`
+impl SessionUse {
+    pub const BYTES: usize = 40;
+
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_long(out, self.session.opened.0);
+        put_long(out, self.session.token);
+        let (wraps, bits, slot) = match self.session.counter {
+            Counter::Full => (0, 0, HashSlot(0)),
+            Counter::Wrapping { bits, slot } => (1, bits, slot),
+        };
+        out.extend_from_slice(&[wraps, bits]);
+        put_short(out, slot.0);
+        put_long(out, self.series.0);
+        put_long(out, self.floor.0);
+        put_word(out, self.attempt);
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Option<SessionUse> {
+        let (opened, token) = (Time(reader.long()?), reader.long()?);
+        let counter = match (reader.byte()?, reader.byte()?, HashSlot(reader.short()?)) {
+            (0, 0, HashSlot(0)) => Counter::Full,
+            (1, bits, slot) => Counter::Wrapping { bits, slot },
+            (0, _, _) | (2.., _, _) => return None,
+        };
+        let session = SessionId { opened, token, counter };
+        let (series, floor) = (Series(reader.long()?), Series(reader.long()?));
+        Some(SessionUse { session, series, floor, attempt: reader.word()? })
+    }
 }
 
 #[cfg(test)]

@@ -19,11 +19,8 @@ mod replica;
 
 use atoll_node::shard::message::ShardMessage;
 use atoll_node::{Envelope, Message};
-use atoll_types::bytes::{Reader, put_long, put_short, put_string, put_word};
-use atoll_types::{
-    ClusterId, Cookie, Counter, Epoch, Generation, HashSlot, Incarnation, Mark, NodeId, Offset, Payload, Series,
-    SessionId, SessionUse, Slot, Time,
-};
+use atoll_types::bytes::{Reader, put_long, put_string, put_word};
+use atoll_types::{ClusterId, Cookie, Epoch, Generation, Incarnation, Mark, NodeId, Offset, Payload, Slot};
 
 /// Kinds of frames. Zero is all that is not here.
 const REPLICAS: u8 = 1;
@@ -133,20 +130,6 @@ impl Writer<'_> {
         self.epoch(mark.epoch, short);
         put_long(self.out, mark.offset.0);
     }
-
-    fn usage(&mut self, usage: &SessionUse) {
-        put_long(self.out, usage.session.opened.0);
-        put_long(self.out, usage.session.token);
-        let (wraps, bits, slot) = match usage.session.counter {
-            Counter::Full => (0, 0, HashSlot(0)),
-            Counter::Wrapping { bits, slot } => (1, bits, slot),
-        };
-        self.out.extend_from_slice(&[wraps, bits]);
-        put_short(self.out, slot.0);
-        put_long(self.out, usage.series.0);
-        put_long(self.out, usage.floor.0);
-        put_word(self.out, usage.attempt);
-    }
 }
 
 struct Source<'a> {
@@ -196,19 +179,6 @@ impl<'a> Source<'a> {
 
     fn mark(&mut self, short: bool) -> Option<Mark> {
         Some(Mark { epoch: self.epoch(short)?, offset: Offset(self.reader.long()?) })
-    }
-
-    fn usage(&mut self) -> Option<SessionUse> {
-        let reader = &mut self.reader;
-        let (opened, token) = (Time(reader.long()?), reader.long()?);
-        let counter = match (reader.byte()?, reader.byte()?, HashSlot(reader.short()?)) {
-            (0, 0, HashSlot(0)) => Counter::Full,
-            (1, bits, slot) => Counter::Wrapping { bits, slot },
-            (0, _, _) | (2.., _, _) => return None,
-        };
-        let session = SessionId { opened, token, counter };
-        let (series, floor) = (Series(reader.long()?), Series(reader.long()?));
-        Some(SessionUse { session, series, floor, attempt: reader.word()? })
     }
 }
 

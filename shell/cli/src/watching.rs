@@ -116,10 +116,12 @@ pub(crate) fn recording(replay: &mut Replay<'_>, until: Option<Time>) -> Timelin
             }
         };
         builder.note(now.0, NoteKind::Step, &text);
-        if let Some(
-            Given::Node(Input::Message { from, envelope }) | Given::Shard(ShardInput::Message { from, envelope }),
-        ) = &step.input
-        {
+        let message = match &step.input {
+            Some(Given::Node(Input::Message { from, envelope })) => Some((from, envelope)),
+            Some(Given::Shard(ShardInput::Message { from, envelope })) => Some((from, &**envelope)),
+            Some(Given::Node(_) | Given::Shard(_)) | None => None,
+        };
+        if let Some((from, envelope)) = message {
             let sender = names.get(from).cloned().unwrap_or_else(|| from.to_string());
             builder.message(now.0.saturating_sub(ON_THE_WAY), Some(now.0), sender, name.clone(), envelope);
         }

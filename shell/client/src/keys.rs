@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::link::Done;
 use atoll_kv::{Action, Answer, Command, Condition, Detail, Failure, Found, Operation, Outcome, Query, Ttl};
 use atoll_protocol::KV;
-use atoll_types::{HashSlot, Offset, Position, Time};
+use atoll_types::{Few, HashSlot, Offset, Position, Time};
 use std::time::Duration;
 
 /// A value that is there.
@@ -135,6 +135,6 @@ impl Client {
 
     async fn operate(&self, operation: Operation<'_>) -> Result<Done, Error> {
         let slot = HashSlot::of(operation.key);
-        self.write(slot, &command_bytes(&Command { operations: vec![operation] })).await
+        self.write(slot, &command_bytes(&Command { operations: Few::One(operation) })).await
     }
 }

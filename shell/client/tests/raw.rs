@@ -265,6 +265,7 @@ async fn more_requests_than_may_be_under_way_are_all_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_too_slow_or_silent_is_let_go() {
+    const DRIPS: u64 = 10;
     let servers = start_with(3, |mut settings| {
         settings.slow = Duration::from_millis(100);
         settings
@@ -276,19 +277,25 @@ async fn who_is_too_slow_or_silent_is_let_go() {
     raw.stream.write_all(b"\xa7ATL").await.expect("it listens");
     while raw.more().await {}
     assert_eq!(slow(), 1);
-    // Half a frame, a byte now and then.
-    let (raw, _) = Raw::greet(&servers[0], Wanted::default()).await;
-    let (mut read, mut write) = raw.stream.into_split();
-    write.write_all(&[200, 0, 0, 0]).await.expect("it listens");
-    let drip = tokio::spawn(async move {
-        while write.write_all(&[9]).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    // Half a frame, a byte now and then: some come just when patience ends, and must not hide that.
+    let drips = (2..DRIPS + 2).map(|pause| {
+        let server = &servers[0];
+        async move {
+            let (raw, _) = Raw::greet(server, Wanted::default()).await;
+            let (mut read, mut write) = raw.stream.into_split();
+            write.write_all(&[250, 0, 0, 0]).await.expect("it listens");
+            let drip = tokio::spawn(async move {
+                while write.write_all(&[9]).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            });
+            let mut rest = Vec::new();
+            // Reset or ended: it was let go.
+            let _ = timeout(common::LONG, read.read_to_end(&mut rest)).await.expect("in time");
+            drip.abort();
         }
     });
-    let mut rest = Vec::new();
-    // Reset or ended: it was let go.
-    let _ = timeout(common::LONG, read.read_to_end(&mut rest)).await.expect("in time");
-    drip.abort();
-    until("counted", || slow() == 2).await;
+    futures_util::future::join_all(drips).await;
+    until("counted", || slow() == 1 + DRIPS).await;
     kill_all(servers).await;
 }

@@ -1,11 +1,13 @@
 //! Connections of clients that speak RESP or the native protocol: both on one port, told apart by the first byte.
 
 use crate::gateway::Gateway;
+use crate::home::Home;
 use crate::native;
 use crate::parting;
 use crate::refused::Why;
 use futures_util::FutureExt;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 /// Takes connections for as long as the thread lives; each is served on this thread.
-pub(crate) async fn accept(listener: TcpListener, gateway: Gateway) {
+pub(crate) async fn accept(listener: TcpListener, gateway: Gateway, home: Rc<Home>) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -25,7 +27,7 @@ pub(crate) async fn accept(listener: TcpListener, gateway: Gateway) {
                 continue;
             }
         };
-        spawn_local(serve(stream, gateway.clone()));
+        spawn_local(serve(stream, gateway.clone(), home.clone()));
     }
 }
 
@@ -37,7 +39,7 @@ pub(crate) fn arrived(stream: &mut TcpStream, into: &mut Vec<u8>) -> Option<io::
     stream.read_buf(into).now_or_never()
 }
 
-async fn serve(mut stream: TcpStream, gateway: Gateway) {
+async fn serve(mut stream: TcpStream, gateway: Gateway, home: Rc<Home>) {
     let Some(_place) = gateway.admit() else {
         gateway.refused().count(Why::TooManyClients);
         return parting::part(&mut stream, b"-ERR max number of clients reached\r\n").await;
@@ -51,8 +53,8 @@ async fn serve(mut stream: TcpStream, gateway: Gateway) {
     let Ok(peeked) = peeked else { return gateway.refused().count(Why::TooSlow) };
     let served = match peeked {
         Ok(0) => return,
-        Ok(_) if native::is_native(first[0]) => native::serve(stream, gateway).await,
-        Ok(_) => crate::resp::serve(stream, gateway).await,
+        Ok(_) if native::is_native(first[0]) => native::serve(stream, gateway, &home).await,
+        Ok(_) => crate::resp::serve(stream, gateway, &home).await,
         Err(error) => Err(error),
     };
     if let Err(error) = served {

@@ -3,29 +3,46 @@
 use atoll_node::shard::door::Reason;
 use atoll_node::store;
 use atoll_types::Payload;
+use std::cell::RefCell;
+
+/// What one thread puts together may be so long and stays in its memory.
+const SCRATCH_MOST: usize = 64 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Puts a payload together where the last one was: its own memory is taken once, when its length is known.
+fn payload(machine: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Payload {
+    SCRATCH.with_borrow_mut(|bytes| {
+        bytes.clear();
+        bytes.push(machine);
+        encode(bytes);
+        let payload = Payload::from(&bytes[..]);
+        bytes.shrink_to(SCRATCH_MOST);
+        payload
+    })
+}
 
 pub(crate) fn kv_command(command: &atoll_kv::Command<'_>) -> Payload {
-    let mut bytes = vec![store::KV];
-    command.encode(&mut bytes);
-    bytes.into()
+    payload(store::KV, |bytes| command.encode(bytes))
+}
+
+/// Writes a value that never expires, whatever was there.
+pub(crate) fn kv_put(key: &[u8], value: &[u8]) -> Payload {
+    payload(store::KV, |bytes| atoll_kv::put_command(key, value, bytes))
 }
 
 pub(crate) fn kv_query(query: &atoll_kv::Query<'_>) -> Payload {
-    let mut bytes = vec![store::KV];
-    query.encode(&mut bytes);
-    bytes.into()
+    payload(store::KV, |bytes| query.encode(bytes))
 }
 
 pub(crate) fn stream_command(command: &atoll_stream::Command<'_>) -> Payload {
-    let mut bytes = vec![store::STREAM];
-    command.encode(&mut bytes);
-    bytes.into()
+    payload(store::STREAM, |bytes| command.encode(bytes))
 }
 
 pub(crate) fn stream_query(query: &atoll_stream::Query<'_>) -> Payload {
-    let mut bytes = vec![store::STREAM];
-    query.encode(&mut bytes);
-    bytes.into()
+    payload(store::STREAM, |bytes| query.encode(bytes))
 }
 
 /// A reason as programs and as people read it.

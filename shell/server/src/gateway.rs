@@ -123,7 +123,7 @@ impl Gateway {
     }
 
     /// Passes it on; the caller in it is answered exactly once.
-    pub fn call(&self, call: Call) {
+    pub(crate) fn call(&self, call: Call) {
         self.inner.switch.call(call);
     }
 

@@ -21,6 +21,7 @@
 //! | `peers` | connections between nodes |
 //! | `gateway` | what listeners see of the node behind them |
 //! | `clients`, `resp`, `native`, `http` | the listeners |
+//! | `home`, `alarm` | what the tasks of a shard's thread share; when to look after a client |
 //! | `parting` | last words to whoever is turned away |
 //! | `fuzzing` | a door for the fuzz targets, no part of the interface |
 //! | `status`, `routes`, `log`, `refused`, `latency`, `meters`, `rates` | what can be seen from outside |
@@ -36,8 +37,9 @@
 //! Not here: any rule of the protocol (`core/`).
 
 mod advice;
+mod alarm;
 pub mod archive;
-pub mod call;
+mod call;
 mod clients;
 mod clock;
 mod cluster;
@@ -50,6 +52,7 @@ mod fields;
 pub mod fuzzing;
 pub mod gateway;
 mod gauge;
+mod home;
 mod http;
 mod inbox;
 mod latency;

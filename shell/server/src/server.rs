@@ -7,6 +7,7 @@ use crate::disk::{self, Desk, Directory, Machine, Opened, Writer};
 use crate::events::{Book, Chronicle};
 use crate::gateway::{Gateway, Seen};
 use crate::gauge::Gauge;
+use crate::home::Home;
 use crate::log::Log;
 use crate::peers::{self, Accepted, Evidence, Lane, Links};
 use crate::recording::{Recordings, Reel, Taped};
@@ -23,6 +24,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
@@ -117,9 +119,14 @@ where
     Ok(thread)
 }
 
-async fn accepted(mut incoming: mpsc::UnboundedReceiver<Accepted>, switch: Arc<Switch>, refused: Arc<Refused>) {
+async fn accepted(
+    mut incoming: mpsc::UnboundedReceiver<Accepted>,
+    switch: Arc<Switch>,
+    home: Option<Rc<Home>>,
+    refused: Arc<Refused>,
+) {
     while let Some(accepted) = incoming.recv().await {
-        spawn_local(peers::read(accepted, switch.clone(), refused.clone()));
+        spawn_local(peers::read(accepted, switch.clone(), home.clone(), refused.clone()));
     }
 }
 
@@ -334,8 +341,8 @@ impl ShardStart {
         let links = |lane, seed| Links::new(lane, address.clone(), self.evidence.clone(), self.refused.clone(), seed);
         let shard = ShardThread {
             core: Taped::shard(&self.config, self.index, self.seed, self.records, self.clock.now(), self.reel),
+            index: self.index,
             clock: self.clock,
-            inbox: self.switch.shards[self.index].clone(),
             switch: self.switch.clone(),
             links: links(Lane::Shard(lane), self.seed),
             bulk: links(Lane::Bulk(lane), self.seed ^ 1),
@@ -345,10 +352,12 @@ impl ShardStart {
             desk: self.desk,
             gauge: self.switch.gauges[self.index].clone(),
             wake: Time::NEVER,
+            taken_since: None,
         };
-        spawn_local(accepted(self.accepted, self.switch, self.refused));
-        spawn_local(clients::accept(tokio_listener(self.resp), self.gateway));
-        shard.run().await;
+        let home = Rc::new(Home::new(self.index, self.switch.clone(), shard));
+        spawn_local(accepted(self.accepted, self.switch, Some(home.clone()), self.refused));
+        spawn_local(clients::accept(tokio_listener(self.resp), self.gateway, home.clone()));
+        home.run().await;
     }
 }
 
@@ -397,7 +406,7 @@ impl ClusterStart {
             reminder: None,
             complaint: None,
         };
-        spawn_local(accepted(self.accepted, self.switch, self.refused.clone()));
+        spawn_local(accepted(self.accepted, self.switch, None, self.refused.clone()));
         let listener = tokio_listener(self.peers);
         spawn_local(peers::accept(listener, self.to_cluster, self.to_shards, self.refused, peers::PEERS_MOST));
         cluster.run().await;

@@ -1,11 +1,13 @@
-//! A thread that owns one shard of the core: takes all that waits for it, lets the core work, sends once.
+//! What one shard's thread does in a turn: takes all that waits for it, lets the core work, sends once.
+//!
+//! Not here: who gives it something in between, and when the next turn is (`home.rs`).
 
 use crate::call::{Call, Caller};
 use crate::clock::Clock;
 use crate::cluster::ToCluster;
 use crate::disk::Desk;
 use crate::gauge::Gauge;
-use crate::inbox::Inbox;
+use crate::home::{ClientId, Clients};
 use crate::latency::{Kind, Latencies, Protocol};
 use crate::meters::{Pieces, ShardMeters};
 use crate::peers::Links;
@@ -18,11 +20,9 @@ use atoll_node::{Envelope, Input, Message, Shard};
 use atoll_replica::message::Body;
 use atoll_types::{Address, BucketSnapshot, HashSlot, Position, Principal, Record, SlotRange, Time};
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
-use tokio::select;
+use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
 
 /// The time of one hop in so many is taken.
 const HOPS_PER_SAMPLE: u64 = 16;
@@ -37,6 +37,12 @@ pub(crate) enum ToShard {
         envelope: Envelope,
     },
     Call(Call),
+    /// For a client of this thread, from the thread whose shard carried it out.
+    Answer {
+        client: ClientId,
+        number: u64,
+        answer: Answer,
+    },
     /// From the disk.
     Input(ShardInput),
     /// What is here, for people.
@@ -68,8 +74,8 @@ pub(crate) struct SnapshotFound {
 
 pub(crate) struct ShardThread {
     pub(crate) core: Taped<Shard>,
+    pub(crate) index: usize,
     pub(crate) clock: Clock,
-    pub(crate) inbox: Arc<Inbox<ToShard>>,
     pub(crate) switch: Arc<Switch>,
     pub(crate) links: Links,
     /// For what is large and not urgent.
@@ -82,59 +88,86 @@ pub(crate) struct ShardThread {
     pub(crate) meters: Arc<ShardMeters>,
     /// When some of the hops that are under way began: those whose time is taken.
     pub(crate) hops: BTreeMap<u64, Time>,
+    /// When the first of what was given straight to the core since its last turn came.
+    pub(crate) taken_since: Option<Time>,
+}
+
+/// What a turn says of itself.
+pub(crate) struct Turn {
+    pub(crate) begun: Time,
+    /// The next one is then, if nothing happens before.
+    pub(crate) wake: Time,
 }
 
 impl ShardThread {
-    /// For as long as the thread lives.
-    pub(crate) async fn run(mut self) {
-        let mut batch = Vec::new();
-        let mut alarm = pin!(sleep_until(Instant::from_std(self.clock.instant(Time::NEVER))));
-        let mut alarm_at = Time::NEVER;
-        let inbox = self.inbox.clone();
-        loop {
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// A request of a client of this thread, as of now.
+    pub(crate) fn take_call(&mut self, now: Time, call: Call) {
+        self.note_taken(now);
+        self.give_call(now, call);
+    }
+
+    /// A frame that was read by this thread.
+    pub(crate) fn take_message(&mut self, from: &Address, envelope: Envelope) {
+        let now = self.clock.now();
+        self.note_taken(now);
+        self.give_message(now, from.clone(), envelope);
+    }
+
+    fn note_taken(&mut self, now: Time) {
+        if self.taken_since.is_none() {
+            self.taken_since = Some(now);
             self.gauge.begin_round();
-            if let Some(waited) = inbox.take(&mut batch) {
-                self.meters.queue.count(waited);
-            }
-            let now = self.clock.now();
-            batch.drain(..).for_each(|item| self.give(now, item));
-            if self.wake <= now {
-                self.wake = Time::NEVER;
-                self.core.handle(now, ShardInput::Wake);
-            }
-            self.carry_out();
-            self.note(now);
-            self.desk.iter_mut().for_each(Desk::send);
-            self.links.flush();
-            self.bulk.flush();
-            self.gauge.end_round(self.core.memory());
-            // An alarm that is too early costs one idle round; setting it anew for every write would cost more.
-            if self.wake < alarm_at || alarm_at <= now {
-                alarm_at = self.wake;
-                alarm.as_mut().reset(Instant::from_std(self.clock.instant(alarm_at)));
-            }
-            select! {
-                () = inbox.filled() => {}
-                () = &mut alarm => {}
-            }
         }
     }
 
-    fn give(&mut self, now: Time, item: ToShard) {
+    /// Takes what other threads have put into the inbox, of which the oldest has waited so long, lets the core work off
+    /// all there is, and sends what comes of it, once to each.
+    pub(crate) fn turn(&mut self, batch: &mut Vec<ToShard>, waited: Option<Duration>, clients: &mut Clients) -> Turn {
+        self.gauge.begin_round();
+        let now = self.clock.now();
+        let taken = self.taken_since.take().map(|since| now.since(since));
+        if let Some(waited) = waited.max(taken) {
+            self.meters.queue.count(waited);
+        }
+        batch.drain(..).for_each(|item| self.give(now, item, clients));
+        if self.wake <= now {
+            self.wake = Time::NEVER;
+            self.core.handle(now, ShardInput::Wake);
+        }
+        self.carry_out(clients);
+        self.note(now);
+        self.desk.iter_mut().for_each(Desk::send);
+        self.links.flush();
+        self.bulk.flush();
+        clients.flush();
+        self.gauge.end_round(self.core.memory());
+        Turn { begun: now, wake: self.wake }
+    }
+
+    fn give_call(&mut self, now: Time, call: Call) {
+        let counts = Kind::of(&call.ask).map(|kind| (call.protocol, kind));
+        let id = self.callers.keep(Waiting { caller: call.caller, since: now, counts });
+        let Call { connection, slot, ask, .. } = call;
+        // Nobody says who he is yet: the listeners will, once credentials are looked at.
+        let request = Request { connection, slot, principal: Principal::ANONYMOUS, ask };
+        self.core.handle(now, ShardInput::Request { id, request });
+    }
+
+    fn give_message(&mut self, now: Time, from: Address, envelope: Envelope) {
+        self.look_at(now, &envelope);
+        self.core.handle(now, ShardInput::Message { from, envelope: Box::new(envelope) });
+    }
+
+    fn give(&mut self, now: Time, item: ToShard, clients: &mut Clients) {
         match item {
             ToShard::Directive(directive) => self.core.handle(now, ShardInput::Directive(directive)),
-            ToShard::Message { from, envelope } => {
-                self.look_at(now, &envelope);
-                self.core.handle(now, ShardInput::Message { from, envelope });
-            }
-            ToShard::Call(call) => {
-                let counts = Kind::of(&call.ask).map(|kind| (call.protocol, kind));
-                let id = self.callers.keep(Waiting { caller: call.caller, since: now, counts });
-                let Call { connection, slot, ask, .. } = call;
-                // Nobody says who he is yet: the listeners will, once credentials are looked at.
-                let request = Request { connection, slot, principal: Principal::ANONYMOUS, ask };
-                self.core.handle(now, ShardInput::Request { id, request });
-            }
+            ToShard::Message { from, envelope } => self.give_message(now, from, envelope),
+            ToShard::Call(call) => self.give_call(now, call),
+            ToShard::Answer { client, number, answer } => clients.answer(client, number, answer),
             ToShard::Input(input) => {
                 if let ShardInput::Persisted(seq) = input {
                     self.gauge.on_safe(seq);
@@ -150,24 +183,40 @@ impl ShardThread {
         }
     }
 
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self, clients: &mut Clients) {
         let now = self.clock.now();
         while let Some(output) = self.core.poll() {
             match output {
-                ShardOutput::Send { to, envelope } => self.send(&to, envelope),
-                ShardOutput::Answer { id, answer } => self.callers.answer(now, id, answer),
+                ShardOutput::Send { to, envelope } => self.send(&to, *envelope),
+                ShardOutput::Answer { id, answer } => {
+                    if let Some(caller) = self.callers.found(now, id, &answer) {
+                        self.answer(caller, answer, clients);
+                    }
+                }
                 ShardOutput::WakeAt(time) => self.wake = time,
                 ShardOutput::Reports(reports) => self.switch.cluster.push(ToCluster::Input(Input::Reports(reports))),
                 ShardOutput::Persist { seq, record } => match &mut self.desk {
                     Some(desk) => {
                         self.gauge.on_ordered(seq);
-                        desk.add(seq, &Record::Bucket(record));
+                        desk.add(seq, &Record::Bucket(*record));
                     }
                     // Nothing outlives this process, so there is nothing to wait for.
                     None => self.core.handle(self.clock.now(), ShardInput::Persisted(seq)),
                 },
                 ShardOutput::Event { .. } => {}
             }
+        }
+    }
+
+    fn answer(&self, caller: Caller, answer: Answer, clients: &mut Clients) {
+        match caller {
+            Caller::Client { thread, client, number } if thread == self.index => clients.answer(client, number, answer),
+            Caller::Client { thread, client, number } => {
+                self.switch.shards[thread].push(ToShard::Answer { client, number, answer });
+            }
+            // One who is gone misses nothing.
+            Caller::Once(caller) => drop(caller.send(answer)),
+            Caller::Mailbox(mailbox, number) => mailbox.put(number, answer),
         }
     }
 
@@ -301,15 +350,15 @@ impl Callers {
         RequestId(place as u64)
     }
 
-    fn answer(&mut self, now: Time, id: RequestId, answer: Answer) {
+    /// Who waits for this answer, which is counted.
+    fn found(&mut self, now: Time, id: RequestId, answer: &Answer) -> Option<Caller> {
         let place = id.0 as usize;
-        if let Some(Waiting { caller, since, counts }) = self.waiting.get_mut(place).and_then(Option::take) {
-            self.free.push(place);
-            if let Some((protocol, kind)) = counts {
-                self.latencies.of(protocol, kind).count(now.since(since));
-                self.meters.count(protocol, kind, &answer);
-            }
-            caller.answer(answer);
+        let Waiting { caller, since, counts } = self.waiting.get_mut(place)?.take()?;
+        self.free.push(place);
+        if let Some((protocol, kind)) = counts {
+            self.latencies.of(protocol, kind).count(now.since(since));
+            self.meters.count(protocol, kind, answer);
         }
+        Some(caller)
     }
 }

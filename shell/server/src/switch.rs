@@ -75,14 +75,24 @@ impl Switch {
         self.shards[self.shard_of(call.slot)].push(ToShard::Call(call));
     }
 
-    /// A message that came from a peer, and the memory it takes.
-    pub(crate) fn deliver(&self, from: Address, envelope: Envelope, bytes: usize) {
+    /// A message that came from a peer, and the memory it takes: each part to its thread, but for what `keep` keeps,
+    /// which is asked with the shard that a part is for.
+    pub(crate) fn divide(
+        &self,
+        from: &Address,
+        envelope: Envelope,
+        bytes: usize,
+        mut keep: impl FnMut(usize, Envelope) -> Option<Envelope>,
+    ) {
         match &envelope.message {
             Message::Paxos(_) | Message::Cluster(_) => {
-                self.cluster.push_weighed(ToCluster::Input(Input::Message { from, envelope }), bytes);
+                let input = Input::Message { from: from.clone(), envelope };
+                self.cluster.push_weighed(ToCluster::Input(input), bytes);
             }
             Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {
-                self.shards[shard].push_weighed(ToShard::Message { from: from.clone(), envelope }, bytes);
+                if let Some(envelope) = keep(shard, envelope) {
+                    self.shards[shard].push_weighed(ToShard::Message { from: from.clone(), envelope }, bytes);
+                }
             }),
         }
     }

@@ -6,6 +6,8 @@ use atoll_server::{Server, Why};
 use atoll_types::HashSlot;
 use common::raw::Raw;
 use common::{start, start_with, until};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 async fn cluster() -> Vec<Server> {
@@ -458,6 +460,12 @@ async fn nonsense_is_refused_and_nobody_else_is_disturbed() {
     assert_eq!(last(b""), "", "nor one that never comes");
     assert!(server.gateway.refused().so_far(Why::TooSlow) >= 2);
 
+    // A byte now and then: some come just when patience ends, and must not hide that.
+    let slow = server.gateway.refused().so_far(Why::TooSlow);
+    let drips: Vec<_> = (1..=8).map(|pause| std::thread::spawn(drip(server.resp, pause))).collect();
+    until("let go", || server.gateway.refused().so_far(Why::TooSlow) == slow + 8).await;
+    drips.into_iter().for_each(|drip| drip.join().expect("it ends when it is let go"));
+
     // One that does not read what it asks for.
     let mut greedy = Raw::connect(server.resp);
     greedy.send_words(&[b"SET", b"k", &vec![b'v'; 1_000_000]]);
@@ -467,4 +475,15 @@ async fn nonsense_is_refused_and_nobody_else_is_disturbed() {
     until("let go", || server.gateway.refused().so_far(Why::TooSlow) > slow).await;
     assert_eq!(Raw::connect(server.resp).ask("PING"), "+PONG");
     servers.into_iter().for_each(Server::kill);
+}
+
+/// Never comes to the end of a request.
+fn drip(to: SocketAddr, pause: u64) -> impl FnOnce() {
+    move || {
+        let mut raw = TcpStream::connect(to).expect("it listens");
+        raw.write_all(b"*1\r\n$60000\r\n").expect("it listens");
+        while raw.write_all(b"a").is_ok() {
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+    }
 }

@@ -295,7 +295,7 @@ mod tests {
     fn wrote(existed: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         let outcome = Outcome { existed, version: Some(Offset(1)), detail: Did::Nothing };
-        Answer::Done(vec![outcome]).encode(&mut bytes);
+        Answer::Done(vec![outcome].into()).encode(&mut bytes);
         bytes
     }
 

@@ -19,9 +19,8 @@ use crate::clock::Moment;
 use crate::host::Host;
 use crate::plan::host_name;
 use atoll_node::BucketEvent;
-use atoll_types::{BucketBody, BucketEntry, BucketId, Epoch, HashSlot, Mark, Offset, Payload, SlotRange, Time};
+use atoll_types::{BucketBody, BucketId, Entries, Epoch, HashSlot, Mark, Offset, Payload, SlotRange, Time};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 const RULE: &str = "lines";
@@ -44,13 +43,20 @@ pub(crate) enum Effect {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fated {
-    pub(crate) entry: Arc<BucketEntry>,
+    /// One.
+    pub(crate) entry: Entries,
     /// Of the log, after it.
     pub(crate) time: Time,
     /// When it was first known to be committed.
     pub(crate) at: Moment,
     pub(crate) operation: Option<usize>,
     pub(crate) effect: Effect,
+}
+
+impl Fated {
+    pub(crate) fn body(&self) -> BucketBody<'_> {
+        self.entry.first().map_or(BucketBody::Tick, |entry| entry.body)
+    }
 }
 
 /// When a line was last cut back, with whose epoch, and to where.
@@ -105,7 +111,7 @@ impl Line {
         if offset == self.base.offset {
             return Some(self.base);
         }
-        self.get(offset).map(|fated| Mark { epoch: fated.entry.epoch, offset })
+        self.get(offset).map(|fated| Mark { epoch: fated.entry.epoch(), offset })
     }
 
     /// The last that was committed before then.
@@ -119,26 +125,24 @@ impl Line {
         self.get(offset).map_or(Time::ZERO, |fated| fated.time)
     }
 
-    fn append(&mut self, entry: Arc<BucketEntry>, at: Moment, known: &Known) -> &Fated {
+    fn append(&mut self, entry: Entries, at: Moment, known: &Known) -> &Fated {
         let offset = self.last().next();
-        let time = self.time(self.last()).max(entry.time);
-        let (operation, effect) = match &entry.body {
+        let time = self.time(self.last()).max(entry.last_time());
+        let (operation, effect) = match entry.first().map_or(BucketBody::Tick, |entry| entry.body) {
             BucketBody::Tick | BucketBody::Split => (None, Effect::Nothing),
             BucketBody::Write { slot, usage, command } => {
-                let operation = known.by_command.get(command).copied();
+                let operation = known.by_command.get(&Payload::from(command)).copied();
                 let true_series = operation.and_then(|operation| known.series.get(&operation)).copied();
                 let taken = match (operation, usage) {
                     (Some(operation), Some(usage)) => {
-                        self.sessions.enter(time, offset, operation, usage, true_series.unwrap_or(usage.series.0))
+                        self.sessions.enter(time, offset, operation, &usage, true_series.unwrap_or(usage.series.0))
                     }
                     (Some(operation), None) => self.sessions.first(offset, operation),
                     (None, _) => Taken::New,
                 };
-                let here = self.range.contains(*slot);
+                let here = self.range.contains(slot);
                 let effect = match taken {
-                    Taken::New if here => {
-                        Effect::New(self.model.apply(offset, time, command.as_slice()).unwrap_or_default())
-                    }
+                    Taken::New if here => Effect::New(self.model.apply(offset, time, command).unwrap_or_default()),
                     Taken::New => Effect::Nothing,
                     Taken::Duplicate(first) => Effect::Duplicate(first),
                     Taken::Refused => Effect::Refused,
@@ -313,7 +317,7 @@ impl Lines {
         bucket: BucketId,
         epoch: Epoch,
         mark: Mark,
-        (entry, now): (&Arc<BucketEntry>, Moment),
+        (entry, now): (&Entries, Moment),
     ) -> Result<News, Violation> {
         let Some(line) = self.lines.get_mut(&bucket) else { return Ok(News::Nothing) };
         if epoch < line.served || (line.blind && mark.offset <= line.base.offset) {

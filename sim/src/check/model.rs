@@ -184,7 +184,7 @@ impl Model {
                 outcome.detail = Did::Old(old.as_deref());
             }
         }
-        Answer::Done(outcomes).encode(answer);
+        Answer::Done(outcomes.into()).encode(answer);
         Some(())
     }
 
@@ -256,7 +256,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_types::{At, Epoch, Mark, Rng, StateMachine};
+    use atoll_types::{At, Rng, StateMachine};
 
     /// The model and the real thing agree on everything that clients do.
     #[test]
@@ -269,7 +269,7 @@ mod tests {
             time = Time(time.0 + rng.below(1000));
             let version = Offset(rng.below(offset));
             let act = crate::clients::draw::any(&mut rng, offset as usize, version);
-            let at = At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time };
+            let at = At { offset: Offset(offset), time };
             let bytes = act.bytes();
             let (machine, bytes): (&mut dyn StateMachine, _) = match bytes.as_slice().split_first() {
                 Some((&KV, bytes)) => (&mut kv, bytes),
@@ -280,10 +280,10 @@ mod tests {
             let mut answer = Vec::new();
             if act.is_write() {
                 machine.apply(at, bytes, &mut answer);
-                assert_eq!(model.apply(at.mark.offset, time, act.bytes().as_slice()), Some(answer), "{act:?}");
+                assert_eq!(model.apply(at.offset, time, act.bytes().as_slice()), Some(answer), "{act:?}");
             } else {
                 machine.read(at, bytes, &mut answer);
-                assert_eq!(model.read(at.mark.offset, time, &act), Some(answer), "{act:?}");
+                assert_eq!(model.read(at.offset, time, &act), Some(answer), "{act:?}");
             }
         }
     }

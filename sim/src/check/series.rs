@@ -103,7 +103,7 @@ pub(crate) struct Series {
 }
 
 fn attempt_of(fated: &Fated) -> u32 {
-    match &fated.entry.body {
+    match fated.body() {
         BucketBody::Write { usage: Some(usage), .. } => usage.attempt,
         BucketBody::Write { usage: None, .. } | BucketBody::Tick | BucketBody::Split => 0,
     }
@@ -112,7 +112,7 @@ fn attempt_of(fated: &Fated) -> u32 {
 impl Series {
     pub(crate) fn on_committed(&mut self, lines: &Lines, bucket: BucketId, offset: Offset) -> Result<(), Violation> {
         let Some(fated) = lines.get(bucket).and_then(|line| line.get(offset)) else { return Ok(()) };
-        let BucketBody::Write { usage, command, .. } = &fated.entry.body else { return Ok(()) };
+        let BucketBody::Write { usage, command, .. } = fated.body() else { return Ok(()) };
         let Some(operation) = fated.operation else {
             let detail = format!("{command:?} is committed at {offset} of bucket {bucket}, which nobody wrote");
             return Err(Violation::of(RULE, detail));
@@ -169,7 +169,7 @@ impl Series {
             Answer::Done { payload, position, .. } => {
                 let Some(line) = line else { return Ok(()) };
                 let mark = position.mark;
-                let Some(fated) = line.get(mark.offset).filter(|fated| fated.entry.epoch == mark.epoch) else {
+                let Some(fated) = line.get(mark.offset).filter(|fated| fated.entry.epoch() == mark.epoch) else {
                     let detail = format!("{} is done at {position}, which is not committed", what());
                     return Err(Violation::of(RULE, detail));
                 };

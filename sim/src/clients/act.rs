@@ -188,7 +188,7 @@ fn named(number: usize, key: &str) -> String {
 
 fn kv(operations: Vec<Operation<'_>>) -> Payload {
     let mut bytes = vec![KV];
-    atoll_kv::Command { operations }.encode(&mut bytes);
+    atoll_kv::Command { operations: operations.into() }.encode(&mut bytes);
     bytes.into()
 }
 

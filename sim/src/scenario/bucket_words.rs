@@ -11,8 +11,7 @@ use atoll_node::shard::door::{Answer, Ask, Reason, Request};
 use atoll_node::shard::message::{Hop, Hopped, ShardMessage};
 use atoll_node::store::KV;
 use atoll_replica::message::{Body, Message, Write};
-use atoll_types::{BucketBody, BucketEntry, Offset, Operation, Order, Payload, Report, SlotRange, Step};
-use std::sync::Arc;
+use atoll_types::{BucketBody, BucketEntry, Entries, Offset, Operation, Order, Payload, Report, SlotRange, Step};
 
 /// The one word that names a kind of replica's message in commands.
 pub(super) fn kind(message: &Message) -> &'static str {
@@ -45,9 +44,9 @@ pub(super) fn range(range: SlotRange) -> String {
 }
 
 /// A command for the key-value store; scenarios know no other.
-pub(super) fn command(payload: &Payload) -> String {
-    let decoded = payload.as_slice().split_first().filter(|(part, _)| **part == KV);
-    match decoded.and_then(|(_, bytes)| Command::decode(bytes)) {
+pub(super) fn command(bytes: &[u8]) -> String {
+    let decoded = bytes.split_first().filter(|(part, _)| **part == KV);
+    match decoded.and_then(|(_, command)| Command::decode(command)) {
         Some(command) => join(command.operations.iter().map(|operation| {
             let key = text(operation.key);
             match operation.action {
@@ -62,7 +61,7 @@ pub(super) fn command(payload: &Payload) -> String {
                 | Action::GetAndDelete => format!("{:?} of {key}", operation.action),
             }
         })),
-        None => format!("{} bytes", payload.len()),
+        None => format!("{} bytes", bytes.len()),
     }
 }
 
@@ -74,7 +73,7 @@ pub(super) fn request(request: &Request) -> String {
     match &request.ask {
         Ask::Write { command: bytes, usage } => {
             let series = usage.map(|usage| format!(" (series {})", usage.series.0)).unwrap_or_default();
-            format!("{}{series}", command(bytes))
+            format!("{}{series}", command(bytes.as_slice()))
         }
         Ask::Read { query: bytes } => query(bytes),
         Ask::Stale { query: bytes, .. } => format!("stale {}", query(bytes)),
@@ -126,19 +125,19 @@ fn reason(reason: Reason) -> &'static str {
     }
 }
 
-fn entry(entry: &BucketEntry) -> String {
-    match &entry.body {
+fn entry(entry: &BucketEntry<'_>) -> String {
+    match entry.body {
         BucketBody::Write { command: bytes, .. } => command(bytes),
         BucketBody::Tick => "the time".to_owned(),
         BucketBody::Split => "the split".to_owned(),
     }
 }
 
-fn entries(entries: &[Arc<BucketEntry>], after: Offset) -> String {
-    const TOLD: usize = 2;
-    let span = span(after.next(), Offset(after.0 + entries.len() as u64));
-    match entries {
-        few if few.len() <= TOLD => format!("{span} ({})", join(few.iter().map(|one| entry(one)))),
+fn entries(entries: &Entries, after: Offset) -> String {
+    const TOLD: u64 = 2;
+    let span = span(after.next(), Offset(after.0 + entries.count()));
+    match entries.count() {
+        0..=TOLD => format!("{span} ({})", join(entries.iter().map(|one| entry(&one)))),
         _many => span,
     }
 }
@@ -244,7 +243,7 @@ impl Words<'_> {
                 format!("serves bucket {bucket} in epoch {epoch}, on top of {inherited}")
             }
             BucketEvent::Committed { bucket, mark, entry: one, .. } if entries => {
-                format!("commits {} of bucket {bucket}: {}", mark.offset, entry(one))
+                format!("commits {} of bucket {bucket}: {}", mark.offset, join(one.iter().map(|one| entry(&one))))
             }
             BucketEvent::Applied { bucket, mark, .. } if entries => {
                 format!("applies {} of bucket {bucket}", mark.offset)
@@ -316,9 +315,9 @@ impl Words<'_> {
 fn told_write(write: &Write) -> String {
     let after = write.previous.offset;
     let mut words = if write.opening { "opening, ".to_owned() } else { String::new() };
-    words += &match write.entries.as_slice() {
-        [] => format!("nothing after {after}"),
-        some => format!("write {} after {after}", entries(some, after)),
+    words += &match write.entries.is_empty() {
+        true => format!("nothing after {after}"),
+        false => format!("write {} after {after}", entries(&write.entries, after)),
     };
     words += &format!(", committed {}", write.committed);
     if write.confirm {

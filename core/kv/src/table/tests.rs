@@ -15,7 +15,7 @@ fn check(table: &Table, model: &Model) {
     assert!(table.iter().map(|record| (record.key().to_vec(), held(record))).eq(model.clone()), "in order, once each");
     let mut again = Table::default();
     for record in table.iter() {
-        let handle = table.find(record.key()).expect("the index has every key");
+        let handle = table.find(record.key()).handle.expect("the index has every key");
         assert_eq!(table.key(handle), record.key());
         let is_listed = |time| table.expiries.contains(&(time, handle));
         assert!(record.expires().is_none_or(is_listed), "the list of times has every expiry");
@@ -37,15 +37,15 @@ fn half(model: &Model, goes: impl Fn(&[u8]) -> bool) -> Model {
 fn live(rng: &mut Rng, table: &mut Table, model: &mut Model, steps: u64, longest: u64, deletes: u64) {
     for step in 0..steps {
         let key = rng.below(2000).to_string().into_bytes();
-        let found = table.find(&key);
-        assert_eq!(found.is_some(), model.contains_key(&key));
-        if let Some(handle) = found.filter(|_| rng.one_in(deletes)) {
+        let spot = table.find(&key);
+        assert_eq!(spot.handle.is_some(), model.contains_key(&key));
+        if let Some(handle) = spot.handle.filter(|_| rng.one_in(deletes)) {
             table.remove(handle);
             model.remove(&key);
         } else {
             let expires = rng.one_in(3).then(|| Time(rng.below(1000)));
             let value = vec![step as u8; rng.below(longest) as usize];
-            table.put(found, &key, Offset(step), &value, expires);
+            table.put(spot, &key, Offset(step), &value, expires);
             model.insert(key, (Offset(step), value, expires));
         }
         if rng.one_in(3) {
@@ -109,7 +109,7 @@ fn what_is_deleted_is_given_back() {
     // Nine in ten go, here and there: no page is emptied by itself.
     for number in 0..50_000 {
         if !rng.one_in(10) {
-            let handle = table.find(format!("key:{number:08}").as_bytes()).expect("it is there");
+            let handle = table.find(format!("key:{number:08}").as_bytes()).handle.expect("it is there");
             table.remove(handle);
             table.tidy();
         }
@@ -119,9 +119,10 @@ fn what_is_deleted_is_given_back() {
     // What is written again and again, at any length, takes no more than so much.
     for round in 0..200_000 {
         let number = rng.below(50_000);
-        if let Some(handle) = table.find(format!("key:{number:08}").as_bytes()) {
+        let spot = table.find(format!("key:{number:08}").as_bytes());
+        if let Some(handle) = spot.handle {
             let key = table.key(handle).to_vec();
-            table.put(Some(handle), &key, Offset(round), &vec![b'w'; 50 + rng.below(100) as usize], None);
+            table.put(spot, &key, Offset(round), &vec![b'w'; 50 + rng.below(100) as usize], None);
             table.tidy();
         }
     }

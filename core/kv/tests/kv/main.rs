@@ -7,15 +7,15 @@ mod queries;
 mod random;
 
 use atoll_kv::{Answer, Command, Operation, Outcome, Query, Store};
-use atoll_types::{At, Epoch, Mark, Offset, StateMachine, Time};
+use atoll_types::{At, Offset, StateMachine, Time};
 
 pub(crate) fn at(offset: u64, time: u64) -> At {
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(time) }
+    At { offset: Offset(offset), time: Time(time) }
 }
 
 pub(crate) fn encode(operations: &[Operation<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Command { operations: operations.to_vec() }.encode(&mut bytes);
+    Command { operations: operations.to_vec().into() }.encode(&mut bytes);
     bytes
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn answer(bytes: &[u8]) -> Answer<'_> {
 /// The outcomes of a command that takes effect.
 pub(crate) fn outcomes(bytes: &[u8]) -> Vec<Outcome<'_>> {
     let Answer::Done(outcomes) = answer(bytes) else { panic!("not done: {:?}", answer(bytes)) };
-    outcomes
+    outcomes.to_vec()
 }
 
 /// Another machine with the same state, made from its snapshot: all it keeps up to date is worked out afresh there.

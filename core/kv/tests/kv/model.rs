@@ -45,7 +45,7 @@ impl Model {
 
     fn remove(&mut self, at: At, key: &[u8], kind: Kind) {
         if self.held.remove(key).is_some() {
-            self.changes.push((at.mark.offset, kind, key.to_vec()));
+            self.changes.push((at.offset, kind, key.to_vec()));
         }
     }
 
@@ -53,9 +53,9 @@ impl Model {
         if expires.is_some_and(|time| time <= at.time) {
             return self.remove(at, key, Kind::Expired);
         }
-        let held = Held { value: value.to_vec(), version: at.mark.offset, expires };
+        let held = Held { value: value.to_vec(), version: at.offset, expires };
         self.held.insert(key.to_vec(), held);
-        self.changes.push((at.mark.offset, Kind::Put, key.to_vec()));
+        self.changes.push((at.offset, Kind::Put, key.to_vec()));
     }
 
     fn perform(&mut self, at: At, operation: &Operation<'_>) -> Result<Owned, Failure> {

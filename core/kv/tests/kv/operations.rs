@@ -234,3 +234,14 @@ fn commands_that_need_memory_say_so() {
     assert!(!grows(b"k", Action::Get) && !grows(b"new", Action::Get));
     assert!(!store.grows(b"nonsense"));
 }
+
+#[test]
+fn the_short_way_to_a_put_gives_the_same_bytes() {
+    for (key, value) in [(&b""[..], &b""[..]), (b"key", b"value"), (&[7; 300], &[9; 70_000])] {
+        let mut bytes = Vec::new();
+        atoll_kv::put_command(key, value, &mut bytes);
+        assert_eq!(bytes, encode(&[Operation::new(key, Action::Put { value, ttl: Ttl::Never })]));
+        assert!(atoll_kv::is_done(&apply(&mut Store::new(), at(1, 1), &bytes)));
+        assert!(!atoll_kv::is_done(&apply(&mut Store::new(), at(1, 1), &bytes[1..])));
+    }
+}

@@ -99,7 +99,7 @@ fn shown(store: &dyn StateMachine, at: At) -> Model {
     let held = held.collect();
     let bytes = read(store, at, &Query::Changes { which: Which::Prefix(b""), after: Offset(0), limit: u32::MAX });
     let Answer::Changes { changes, .. } = answer(&bytes) else { panic!("no changes") };
-    let changes = changes.into_iter().map(|change| (change.offset, change.kind, change.key.into_owned())).collect();
+    let changes = changes.into_iter().map(|change| (change.offset, change.kind, change.key.to_vec())).collect();
     Model { held, changes }
 }
 

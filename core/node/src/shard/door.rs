@@ -134,7 +134,7 @@ pub enum ShardInput {
     /// From another node. Cluster, generation and incarnation are checked here.
     Message {
         from: Address,
-        envelope: crate::Envelope,
+        envelope: Box<crate::Envelope>,
     },
     Request {
         id: RequestId,
@@ -150,15 +150,16 @@ pub enum ShardInput {
     },
 }
 
+/// Most are answers: what is larger and comes less often has memory of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShardOutput {
     Send {
         to: Address,
-        envelope: crate::Envelope,
+        envelope: Box<crate::Envelope>,
     },
     Persist {
         seq: JournalSeq,
-        record: BucketRecord,
+        record: Box<BucketRecord>,
     },
     WakeAt(Time),
     Answer {
@@ -170,6 +171,6 @@ pub enum ShardOutput {
     /// Of a replica, in the life that had this id. For checkers and people.
     Event {
         by: NodeId,
-        event: Event,
+        event: Box<Event>,
     },
 }

@@ -38,13 +38,15 @@ impl Shard {
 
     /// A new life of this node: nothing that was under way counts any more. Copies stay.
     fn begin_life(&mut self) {
-        for (&bucket, replica) in &mut self.replicas {
-            replica.begin_life(&mut self.sink);
-            self.dirty.push(bucket);
+        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
+            if let Some(replica) = self.replicas.get_mut(&bucket) {
+                replica.begin_life(&mut self.sink);
+                self.dirty.push(bucket);
+            }
         }
         self.carry_out();
         // What the life before had to say must not be signed by this one. A shard that hung may hear of both at once.
-        self.letters.clear();
+        drop(self.sink.letters.take());
         let lost = self.hops.abandon();
         lost.into_iter().for_each(|ticket| self.on_fate_unknown(ticket));
         self.dismiss_guests(|_| true);
@@ -96,8 +98,8 @@ impl Shard {
             if let Where::Hopped { number, place } = place {
                 self.hops.forget(number, place);
             }
-            if let Some((waiting, true)) = self.lanes.finish(ticket) {
-                self.pump.push(waiting.lane);
+            if let Some(finished) = self.lanes.finish(ticket).filter(|finished| finished.others) {
+                self.pump.push(finished.lane);
             }
         }
     }
@@ -106,7 +108,7 @@ impl Shard {
     /// it would purge the one of the shard that owns it.
     fn let_go_what_is_not_ours(&mut self) {
         let (places, index) = (Places::new(self.config.shards, self.width), self.index);
-        self.replicas.retain(|bucket, _| places.of_slot(bucket.0) == index);
+        self.replicas.retain(|bucket| places.of_slot(bucket.0) == index);
     }
 
     fn on_table(&mut self, table: Table) {
@@ -159,7 +161,9 @@ impl Shard {
             if (duty.range == lower || duty.range == upper) && replica.ends_with_split_of(epoch) {
                 let half = replica.divide(self.now, &mut self.sink, lower, upper);
                 self.carry_out();
-                self.replicas.entry(half.bucket()).or_insert(half);
+                if !self.replicas.contains_key(&half.bucket()) {
+                    self.replicas.insert(half.bucket(), half);
+                }
                 self.touch(from);
             }
         }
@@ -246,7 +250,7 @@ impl Shard {
             .collect();
         for bucket in known {
             for (from, message) in self.early.remove(&bucket).unwrap_or_default() {
-                self.on_replica_message(from, message);
+                self.on_replica_message(from, &message);
             }
         }
     }
@@ -262,7 +266,7 @@ impl Shard {
         self.sink.persist(BucketRecord::Purged { bucket });
         self.carry_out();
         if self.sink.watched {
-            let (by, event) = (self.me(), Event::Purged { bucket });
+            let (by, event) = (self.me(), Box::new(Event::Purged { bucket }));
             self.outputs.push_back(super::ShardOutput::Event { by, event });
         }
         self.forget_timer(bucket);
@@ -277,7 +281,7 @@ impl Shard {
         if let Some(duty) = self.table.get(&whole).filter(|duty| duty.range.contains(slot)) {
             return Some((whole, duty));
         }
-        let (bucket, duty) = self.table.range(..=BucketId(slot.0)).next_back()?;
-        duty.range.contains(slot).then_some((*bucket, duty))
+        let (bucket, duty) = self.table.at_or_before(slot)?;
+        duty.range.contains(slot).then_some((bucket, duty))
     }
 }

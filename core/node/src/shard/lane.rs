@@ -32,6 +32,9 @@ impl LaneKey {
         LaneKey(u128::from(place) << 64 | u128::from(connection))
     }
 
+    /// Of no lane.
+    pub(crate) const NONE: LaneKey = LaneKey(u128::MAX);
+
     pub(crate) fn root(self) -> u16 {
         (self.0 >> 112) as u16
     }
@@ -62,11 +65,18 @@ pub(crate) struct Lane {
     pub(crate) queue: VecDeque<Ticket>,
     /// The latest write that was sent on and answered: a read before it must not be asked again.
     pub(crate) written: Ticket,
+    /// Its own, in the map.
+    pub(crate) place: u32,
 }
 
 impl Lane {
     pub(crate) fn new() -> Lane {
-        Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0) }
+        Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0), place: 0 }
+    }
+
+    /// Nothing is in it. What it remembers counts for nothing then: every later ticket is above it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way == 0 && self.queue.is_empty()
     }
 
     /// Can the next request go this way at once? What went another way comes back first, and must not be overtaken.
@@ -74,13 +84,16 @@ impl Lane {
         self.queue.is_empty() && (self.under_way == 0 || self.route == route)
     }
 
-    fn line_up(&mut self, ticket: Ticket) {
+    /// Whether nothing was queued before.
+    fn line_up(&mut self, ticket: Ticket) -> bool {
+        let is_first = self.queue.is_empty();
         let place = if self.queue.back().is_none_or(|last| *last < ticket) {
             self.queue.len()
         } else {
             self.queue.partition_point(|other| *other < ticket)
         };
         self.queue.insert(place, ticket);
+        is_first
     }
 
     /// Whether it was in the queue.
@@ -117,12 +130,25 @@ pub(crate) struct Waiting {
     pub(crate) caller: Caller,
     pub(crate) request: Request,
     pub(crate) lane: LaneKey,
+    /// Where its lane is.
+    pub(crate) lane_place: u32,
     /// How often it was passed on before it came here.
     pub(crate) hops: u8,
     pub(crate) place: Where,
     /// It was sent on and its fate is not known: it can no longer be said that it was not applied.
     pub(crate) tainted: bool,
     pub(crate) deadline: Time,
+}
+
+/// What is left to be known of one that is answered.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) caller: Caller,
+    pub(crate) lane: LaneKey,
+    pub(crate) place: Where,
+    pub(crate) tainted: bool,
+    /// Others of its lane wait for their turn.
+    pub(crate) others: bool,
 }
 
 /// Everything that waits, by ticket, and the lanes it waits in.
@@ -142,25 +168,26 @@ impl Lanes {
     }
 
     pub(crate) fn enqueue(&mut self, waiting: Waiting) {
-        let key = waiting.lane;
+        let (key, place) = (waiting.lane, waiting.lane_place);
         let ticket = self.waiting.insert(waiting);
-        self.line_up(key, ticket);
+        let is_first = self.lanes.change(place, |lane| lane.line_up(ticket));
+        self.note_queued(key, is_first);
     }
 
     /// Takes in one that is under way to the copy here, without any queue.
     pub(crate) fn enter(&mut self, waiting: Waiting) -> Ticket {
-        let lane = self.lanes.get_or_begin(waiting.lane);
-        lane.route = Route::Here;
-        lane.under_way += 1;
+        self.lanes.change(waiting.lane_place, |lane| {
+            lane.route = Route::Here;
+            lane.under_way += 1;
+        });
         self.waiting.insert(waiting)
     }
 
-    fn line_up(&mut self, key: LaneKey, ticket: Ticket) {
-        let lane = self.lanes.get_or_begin(key);
-        if lane.queue.is_empty() {
+    /// One more is queued in this lane, perhaps the first.
+    fn note_queued(&mut self, key: LaneKey, is_first: bool) {
+        if is_first {
             self.stalled.insert(key);
         }
-        lane.line_up(ticket);
         let root = usize::from(key.root());
         if root >= self.queued.len() {
             self.queued.resize(root + 1, 0);
@@ -173,13 +200,14 @@ impl Lanes {
         let Some(waiting) = self.waiting.get_mut(ticket) else { return false };
         waiting.place = place;
         let key = waiting.lane;
-        let Some(lane) = self.lanes.get_mut(key) else { return false };
-        let left = lane.leave(ticket);
-        if left {
-            lane.route = route;
-            lane.under_way += 1;
-        }
-        let others = !lane.queue.is_empty();
+        let (left, others) = self.lanes.change(waiting.lane_place, |lane| {
+            let left = lane.leave(ticket);
+            if left {
+                lane.route = route;
+                lane.under_way += 1;
+            }
+            (left, !lane.queue.is_empty())
+        });
         if left {
             self.left(key, others);
         }
@@ -195,33 +223,38 @@ impl Lanes {
         waiting.place = Where::Queued;
         waiting.tainted |= tainted;
         let key = waiting.lane;
-        if let Some(lane) = self.lanes.get_mut(key) {
+        let is_first = self.lanes.change(waiting.lane_place, |lane| {
             lane.under_way -= 1;
-        }
-        self.line_up(key, ticket);
+            lane.line_up(ticket)
+        });
+        self.note_queued(key, is_first);
         Some(key)
     }
 
-    /// It is answered: no trace of it stays. Tells as well whether others of its lane wait for their turn.
-    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<(Waiting, bool)> {
-        let waiting = self.waiting.remove(ticket)?;
-        let key = waiting.lane;
-        let Some(lane) = self.lanes.get_mut(key) else { return Some((waiting, false)) };
-        let was_queued = waiting.place == Where::Queued && lane.leave(ticket);
-        if !was_queued {
-            lane.under_way -= 1;
-            if matches!(waiting.request.ask, Ask::Write { .. }) {
-                lane.written = lane.written.max(ticket);
+    /// It is answered: no trace of it stays.
+    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<Finished> {
+        let finished = self.waiting.remove(ticket, |waiting| {
+            let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+            let Waiting { caller, lane, lane_place, place, tainted, .. } = *waiting;
+            (Finished { caller, lane, place, tainted, others: false }, lane_place, is_write)
+        });
+        let (mut finished, place, is_write) = finished?;
+        let was_queued = self.lanes.change(place, |lane| {
+            let was_queued = finished.place == Where::Queued && lane.leave(ticket);
+            if !was_queued {
+                lane.under_way -= 1;
+                if is_write {
+                    lane.written = lane.written.max(ticket);
+                }
             }
-        }
-        let others = !lane.queue.is_empty();
-        if !others && lane.under_way == 0 {
-            self.lanes.remove(key);
-        }
+            finished.others = !lane.queue.is_empty();
+            was_queued
+        });
+        self.lanes.tidy();
         if was_queued {
-            self.left(key, others);
+            self.left(finished.lane, finished.others);
         }
-        Some((waiting, others))
+        Some(finished)
     }
 
     /// One less is queued in this lane.
@@ -254,6 +287,7 @@ impl Lanes {
 
     pub(crate) fn check(&self) {
         self.waiting.check();
+        self.lanes.check();
         let lanes = || self.lanes.each().map(|(_, lane)| lane);
         let queued: usize = lanes().map(|lane| lane.queue.len()).sum();
         let under_way: usize = lanes().map(|lane| lane.under_way).sum();

@@ -1,25 +1,30 @@
-//! Lanes by their keys: open addressing, since every request looks for its lane when it comes and when it is answered.
+//! Lanes by their keys: open addressing, since every request looks for its lane.
 //!
 //! ```text
 //!   words   │ hash, place │ free │ hash, place │ …       a key's word stands where its hash says, or after that,
 //!   lanes   │ key, lane │ key, lane │ gone │ …           with no free place in between
 //! ```
 //!
+//! A lane in which nothing is is as good as none. It stays for a while, since the next request of its connection mostly
+//! needs it again; when too many are idle all of them go.
+//!
 //! Nothing of the order in here shows outside: only look-ups, never a walk, but for checks.
 
 use super::lane::{Lane, LaneKey};
 
 const SMALLEST: usize = 64;
-/// An empty map with more room than this gives it back.
-const KEEP: usize = 4096;
+/// So many idle lanes may stay; more, where as many are not.
+const IDLE_MOST: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct LaneMap {
     /// The upper half of a key's hash above its place plus one; zero is free. Their number is a power of two, or none.
     words: Vec<u64>,
-    lanes: Vec<Option<(LaneKey, Lane)>>,
-    /// Places in `lanes` where nothing is.
+    lanes: Vec<(LaneKey, Lane)>,
+    /// Places in `lanes` that no key has.
     free: Vec<u32>,
+    /// Lanes with nothing in them.
+    idle: usize,
 }
 
 fn place_of(word: u64) -> usize {
@@ -35,8 +40,7 @@ impl LaneMap {
         (at + 1) & (self.words.len() - 1)
     }
 
-    /// Where the word of this key stands, and its lane.
-    fn find(&self, key: LaneKey) -> Option<(usize, usize)> {
+    fn find(&self, key: LaneKey) -> Option<usize> {
         if self.words.is_empty() {
             return None;
         }
@@ -47,11 +51,8 @@ impl LaneMap {
             if word == 0 {
                 return None;
             }
-            if word >> 32 == hash >> 32 {
-                let place = place_of(word);
-                if self.lanes[place].as_ref().is_some_and(|(other, _)| *other == key) {
-                    return Some((at, place));
-                }
+            if word >> 32 == hash >> 32 && self.lanes[place_of(word)].0 == key {
+                return Some(place_of(word));
             }
             at = self.after(at);
         }
@@ -62,40 +63,81 @@ impl LaneMap {
     }
 
     pub(crate) fn get(&self, key: LaneKey) -> Option<&Lane> {
-        let (_, place) = self.find(key)?;
-        self.lanes[place].as_ref().map(|(_, lane)| lane)
+        self.find(key).map(|place| &self.lanes[place].1)
     }
 
-    pub(crate) fn get_mut(&mut self, key: LaneKey) -> Option<&mut Lane> {
-        let (_, place) = self.find(key)?;
-        self.lanes[place].as_mut().map(|(_, lane)| lane)
-    }
-
-    /// The lane of this key; a new one, where there is none.
-    pub(crate) fn get_or_begin(&mut self, key: LaneKey) -> &mut Lane {
-        let place = match self.find(key) {
-            Some((_, place)) => place,
+    /// Where the lane of this key is, which stays there until it is idle; a new one, where there is none.
+    pub(crate) fn place(&mut self, key: LaneKey) -> u32 {
+        match self.find(key) {
+            Some(place) => place as u32,
             None => self.insert(key),
-        };
-        &mut self.lanes[place].get_or_insert_with(|| (key, Lane::new())).1
+        }
     }
 
-    fn insert(&mut self, key: LaneKey) -> usize {
+    pub(crate) fn at(&self, place: u32) -> &Lane {
+        &self.lanes[place as usize].1
+    }
+
+    /// Something comes into the lane or leaves it.
+    pub(crate) fn change<T>(&mut self, place: u32, change: impl FnOnce(&mut Lane) -> T) -> T {
+        let lane = &mut self.lanes[place as usize].1;
+        let was_idle = lane.is_idle();
+        let changed = change(lane);
+        match (was_idle, lane.is_idle()) {
+            (true, false) => self.idle -= 1,
+            (false, true) => self.idle += 1,
+            (true, true) | (false, false) => {}
+        }
+        changed
+    }
+
+    /// Lets idle lanes go where there are too many. What `place` said of them before is void.
+    pub(crate) fn tidy(&mut self) {
+        if self.idle <= IDLE_MOST || self.idle <= self.len() / 2 {
+            return;
+        }
+        let lanes = std::mem::take(self).lanes.into_iter().filter(|(_, lane)| !lane.is_idle());
+        for (key, lane) in lanes {
+            // Where it was: whoever waits in it knows its place.
+            let place = lane.place;
+            while self.lanes.len() <= place as usize {
+                self.free.push(self.lanes.len() as u32);
+                self.lanes.push((LaneKey::NONE, Lane::new()));
+            }
+            self.lanes[place as usize] = (key, lane);
+        }
+        let lanes = &self.lanes;
+        self.free.retain(|place| lanes[*place as usize].0 == LaneKey::NONE);
+        self.grow();
+    }
+
+    fn insert(&mut self, key: LaneKey) -> u32 {
         if (self.len() + 1) * 4 > self.words.len() * 3 {
-            let larger = vec![0; (self.words.len() * 2).max(SMALLEST)];
-            let words = std::mem::replace(&mut self.words, larger);
-            words.into_iter().filter(|&word| word != 0).for_each(|word| self.settle(word));
+            self.grow();
         }
         let place = match self.free.pop() {
-            Some(place) => place as usize,
+            Some(place) => place,
             None => {
-                self.lanes.push(None);
-                self.lanes.len() - 1
+                self.lanes.push((LaneKey::NONE, Lane::new()));
+                (self.lanes.len() - 1) as u32
             }
         };
-        self.lanes[place] = Some((key, Lane::new()));
-        self.settle((key.hash() & !0xffff_ffff) | (place as u64 + 1));
+        self.lanes[place as usize] = (key, Lane { place, ..Lane::new() });
+        self.idle += 1;
+        self.settle(word(key, place));
         place
+    }
+
+    /// Makes room for one more, and for as many as there are.
+    fn grow(&mut self) {
+        let length = ((self.len() + 1) * 2).next_power_of_two().max(SMALLEST);
+        self.words = vec![0; length];
+        for place in 0..self.lanes.len() {
+            let key = self.lanes[place].0;
+            if key != LaneKey::NONE {
+                self.settle(word(key, place as u32));
+            }
+        }
     }
 
     fn settle(&mut self, word: u64) {
@@ -106,32 +148,19 @@ impl LaneMap {
         self.words[at] = word;
     }
 
-    pub(crate) fn remove(&mut self, key: LaneKey) {
-        let Some((mut free, place)) = self.find(key) else { return };
-        self.lanes[place] = None;
-        self.free.push(place as u32);
-        if self.len() == 0 && self.words.len() > KEEP {
-            *self = LaneMap::default();
-            return;
-        }
-        // Whoever comes after, up to the next free place, and may stand here, moves here: a search must not stop short.
-        let mut at = self.after(free);
-        while self.words[at] != 0 {
-            let from_home = at.wrapping_sub(self.home(self.words[at])) & (self.words.len() - 1);
-            let from_free = at.wrapping_sub(free) & (self.words.len() - 1);
-            if from_home >= from_free {
-                self.words[free] = self.words[at];
-                free = at;
-            }
-            at = self.after(at);
-        }
-        self.words[free] = 0;
-    }
-
     /// In no order: only for sums and for what holds of each.
     pub(crate) fn each(&self) -> impl Iterator<Item = &(LaneKey, Lane)> {
-        self.lanes.iter().flatten()
+        self.lanes.iter().filter(|(key, _)| *key != LaneKey::NONE)
     }
+
+    pub(crate) fn check(&self) {
+        assert_eq!(self.idle, self.each().filter(|(_, lane)| lane.is_idle()).count(), "idle lanes are counted");
+        assert!(self.each().all(|(key, lane)| self.find(*key) == Some(lane.place as usize)), "each is where it says");
+    }
+}
+
+fn word(key: LaneKey, place: u32) -> u64 {
+    (key.hash() & !0xffff_ffff) | (u64::from(place) + 1)
 }
 
 #[cfg(test)]
@@ -143,22 +172,28 @@ mod tests {
     #[test]
     fn it_finds_what_is_in_and_nothing_else_and_gives_its_room_back() {
         let (mut rng, mut map) = (Rng::new(1), LaneMap::default());
-        let mut model: BTreeMap<LaneKey, usize> = BTreeMap::new();
-        let key = |rng: &mut Rng| LaneKey::new(rng.below(4) as u16 * 256, NodeId(0), 0, rng.below(2000));
-        for round in 1..60_000 {
-            let key = key(&mut rng);
-            if model.remove(&key).is_some() {
-                map.remove(key);
+        // What is under way in each lane, and where it is.
+        let mut model: BTreeMap<LaneKey, (u32, usize)> = BTreeMap::new();
+        let key = |rng: &mut Rng| LaneKey::new(rng.below(4) as u16 * 256, NodeId(0), 0, rng.below(20_000));
+        for round in 1..100_000 {
+            // More and more, then fewer and fewer.
+            let key = if round < 50_000 { key(&mut rng) } else { *model.keys().next().unwrap_or(&key(&mut rng)) };
+            if let Some((place, _)) = model.remove(&key) {
+                map.change(place, |lane| lane.under_way = 0);
+                map.tidy();
             } else {
-                map.get_or_begin(key).under_way = round;
-                model.insert(key, round);
+                let place = map.place(key);
+                map.change(place, |lane| lane.under_way = round);
+                model.insert(key, (place, round));
             }
             let asked = LaneKey::new(0, NodeId(0), 0, rng.below(2000));
-            assert_eq!(map.get(asked).map(|lane| lane.under_way), model.get(&asked).copied());
-            assert_eq!(map.len(), model.len());
+            let found = map.get(asked).filter(|lane| !lane.is_idle()).map(|lane| (lane.place, lane.under_way));
+            assert_eq!(found, model.get(&asked).copied());
+            if round % 5000 == 0 {
+                map.check();
+                assert!(model.iter().all(|(key, (place, _))| map.place(*key) == *place), "places stay");
+            }
+            assert!(map.len() <= model.len() * 2 + IDLE_MOST + 1, "idle lanes do not stay for ever");
         }
-        assert!(map.each().all(|(key, lane)| model.get(key) == Some(&lane.under_way)));
-        model.keys().for_each(|key| map.remove(*key));
-        assert_eq!((map.len(), map.words.len()), (0, 0));
     }
 }

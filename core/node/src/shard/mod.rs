@@ -6,7 +6,7 @@
 //! | What | File |
 //! |---|---|
 //! | inputs and outputs | `door.rs`, `message.rs` |
-//! | duties: which copies are here, and what they are to do | `duties.rs` |
+//! | duties: which copies are here, and what they are to do | `duties.rs`, `bucket_map.rs` |
 //! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `lane_map.rs`, `tickets.rs` |
 //! | which shard something is for | `place.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
@@ -14,6 +14,7 @@
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
 
+pub mod bucket_map;
 pub mod door;
 mod duties;
 mod hopping;
@@ -35,6 +36,7 @@ use atoll_types::{
     Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, NodeId, Report, Slot, StateMachine,
     Time, planted,
 };
+use bucket_map::BucketMap;
 use door::{Contact, ShardInput, ShardOutput};
 use hops::{Guest, Hops};
 use lane::{LaneKey, Lanes};
@@ -63,8 +65,8 @@ pub struct Shard {
     /// Slots of a bucket at first placement; 0 before it.
     width: u16,
     /// Of the buckets of this shard.
-    table: BTreeMap<BucketId, Duty>,
-    replicas: BTreeMap<BucketId, Replica>,
+    table: BucketMap<Duty>,
+    replicas: BucketMap<Replica>,
     /// Later epochs that copies had heard of which are no longer here.
     fences: BTreeMap<BucketId, Epoch>,
     /// Messages for copies that are not here yet, of edicts that are not known here yet.
@@ -88,9 +90,10 @@ pub struct Shard {
     guests: BTreeMap<(NodeId, u16), Guest>,
     /// Hops of guests that have answers to be sent.
     answered: BTreeSet<(NodeId, u16, u64)>,
-    letters: BTreeMap<NodeId, Vec<ReplicaMessage>>,
     reports: Vec<Report>,
     outputs: VecDeque<ShardOutput>,
+    /// Something came in since all that follows was last worked out.
+    unsettled: bool,
     bytes: BTreeMap<BucketId, usize>,
     bytes_total: usize,
     wake: Option<Time>,
@@ -138,8 +141,8 @@ impl Shard {
             lease: Duration::ZERO,
             tenures: Tenures::default(),
             width: 0,
-            table: BTreeMap::new(),
-            replicas,
+            table: BucketMap::default(),
+            replicas: replicas.into_iter().collect(),
             fences: BTreeMap::new(),
             early: BTreeMap::new(),
             sink,
@@ -154,9 +157,9 @@ impl Shard {
             hops: Hops::default(),
             guests: BTreeMap::new(),
             answered: BTreeSet::new(),
-            letters: BTreeMap::new(),
             reports: Vec::new(),
             outputs: VecDeque::new(),
+            unsettled: true,
             bytes: BTreeMap::new(),
             bytes_total: 0,
             wake: None,
@@ -164,11 +167,11 @@ impl Shard {
         }
     }
 
-    pub fn replicas(&self) -> &BTreeMap<BucketId, Replica> {
+    pub fn replicas(&self) -> &BucketMap<Replica> {
         &self.replicas
     }
 
-    pub fn table(&self) -> &BTreeMap<BucketId, Duty> {
+    pub fn table(&self) -> &BucketMap<Duty> {
         &self.table
     }
 
@@ -207,9 +210,10 @@ impl Shard {
 
     pub fn handle(&mut self, now: Time, input: ShardInput) {
         self.now = now.max(self.now);
+        self.unsettled = true;
         match input {
             ShardInput::Directive(directive) => self.on_directive(directive),
-            ShardInput::Message { from: _, envelope } => self.on_envelope(envelope),
+            ShardInput::Message { from: _, envelope } => self.on_envelope(*envelope),
             ShardInput::Request { id, request } => self.on_request(id, request),
             ShardInput::Persisted(seq) => self.on_persisted(seq),
             ShardInput::Condense(bucket) => {
@@ -226,10 +230,9 @@ impl Shard {
     }
 
     pub fn poll(&mut self) -> Option<ShardOutput> {
-        if let Some(output) = self.outputs.pop_front() {
-            return Some(output);
+        if self.outputs.is_empty() && std::mem::take(&mut self.unsettled) {
+            self.settle();
         }
-        self.settle();
         self.outputs.pop_front()
     }
 
@@ -266,7 +269,14 @@ impl Shard {
         if serving {
             self.go_on(bucket);
         }
-        self.unpark(bucket);
+        self.note(bucket, due);
+    }
+
+    /// Something happened to a copy, which has to be looked at again by `due`.
+    fn note(&mut self, bucket: BucketId, due: Time) {
+        if !self.parked.is_empty() {
+            self.unpark(bucket);
+        }
         self.note_timer(bucket, due);
         self.note_bytes(bucket);
     }
@@ -274,7 +284,6 @@ impl Shard {
     fn carry_out(&mut self) {
         while let Some(action) = self.sink.actions.pop_front() {
             match action {
-                Action::Send { to, message } => self.letters.entry(to).or_default().push(message),
                 Action::Persist { seq, record } => {
                     self.writing.insert(record.bucket());
                     self.outputs.push_back(ShardOutput::Persist { seq, record });
@@ -301,6 +310,11 @@ impl Shard {
     /// After something happened to a replica.
     fn touch(&mut self, bucket: BucketId) {
         self.dirty.push(bucket);
+        self.resume(bucket);
+    }
+
+    /// Whoever waits for a replica goes on, if it serves.
+    fn resume(&mut self, bucket: BucketId) {
         let waited_for = self.lanes.queued(self.root(HashSlot(bucket.0))) > 0;
         if waited_for && self.replicas.get(&bucket).is_some_and(Replica::is_serving) {
             self.go_on(bucket);
@@ -398,7 +412,7 @@ impl Shard {
         let from = envelope.from;
         match envelope.message {
             Message::Shard(ShardMessage::Replicas(messages)) => {
-                messages.into_iter().for_each(|message| self.on_replica_message(from, message));
+                messages.iter().for_each(|message| self.on_replica_message(from, message));
             }
             Message::Shard(ShardMessage::Hop(hop)) => self.on_hop(from, hop),
             Message::Shard(ShardMessage::Hopped(hopped)) => self.on_hopped(from, hopped),
@@ -406,7 +420,7 @@ impl Shard {
         }
     }
 
-    fn on_replica_message(&mut self, from: NodeId, message: ReplicaMessage) {
+    fn on_replica_message(&mut self, from: NodeId, message: &ReplicaMessage) {
         let bucket = message.bucket;
         let generation = self.signature.as_ref().map(|signature| signature.generation).unwrap_or_default();
         if !self.owns(bucket) || message.epoch.slot > Slot::MOST || message.epoch.generation > generation {
@@ -417,26 +431,33 @@ impl Shard {
             if !self.replicas.contains_key(&bucket) {
                 let early = self.early.entry(bucket).or_default();
                 if early.len() < self.config.limits.held {
-                    early.push((from, message));
+                    early.push((from, message.clone()));
                 }
                 return;
             }
         }
         if let Some(replica) = self.replicas.get_mut(&bucket) {
             replica.on_message(self.now, &mut self.sink, from, message);
+            let (is_stirred, due) = (replica.is_stirred(), replica.due(&self.sink.settings));
             self.carry_out();
-            self.touch(bucket);
+            if is_stirred {
+                self.dirty.push(bucket);
+            } else {
+                self.note(bucket, due);
+            }
+            // Also where nothing is to be sent: it may serve since now, or have room again.
+            self.resume(bucket);
         } else if let Some(duty) = self.table.get(&bucket)
             && message.epoch < duty.appointment.epoch
         {
             let current = duty.appointment.epoch;
             let body = atoll_replica::message::Body::Refused(atoll_replica::message::Refused { current });
-            self.letters.entry(from).or_default().push(ReplicaMessage { bucket, epoch: current, body });
+            self.sink.letters.push(from, ReplicaMessage { bucket, epoch: current, body });
         }
     }
 
     fn send_letters(&mut self) {
-        while let Some((to, messages)) = self.letters.pop_first() {
+        while let Some((to, messages)) = self.sink.letters.take() {
             self.send(to, ShardMessage::Replicas(messages));
         }
         while let Some((origin, shard, number)) = self.answered.pop_first() {
@@ -457,7 +478,7 @@ impl Shard {
             message: Message::Shard(message),
         };
         let to: Address = contact.address.clone();
-        self.outputs.push_back(ShardOutput::Send { to, envelope });
+        self.outputs.push_back(ShardOutput::Send { to, envelope: Box::new(envelope) });
     }
 
     /// Asserts the invariants that stand on the fields.
@@ -469,7 +490,7 @@ impl Shard {
     /// Of all copies and of what waits.
     pub fn digest(&self) -> u64 {
         let mut digest = self.version.0;
-        for (bucket, replica) in &self.replicas {
+        for (bucket, replica) in self.replicas.iter() {
             let last = replica.log().last();
             let parts = [
                 u64::from(bucket.0),

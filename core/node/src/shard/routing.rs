@@ -42,13 +42,11 @@ impl Shard {
         let root = self.root(request.slot);
         let lane = LaneKey::new(root, origin, shard, request.connection);
         let deadline = self.now + self.config.timing.request;
-        let (place, tainted) = (Where::Queued, false);
-        let mut waiting = Waiting { caller, request, lane, hops, place, tainted, deadline };
+        let (lane_place, place, tainted) = (self.lanes.lanes.place(lane), Where::Queued, false);
+        let mut waiting = Waiting { caller, request, lane, lane_place, hops, place, tainted, deadline };
         if let Some(bucket) = served_here {
             // Straight to the copy, if nobody waits who came before. Not to be queued saves most of a queue's work.
-            let is_open =
-                self.lanes.queued(root) == 0 && self.lanes.lanes.get(lane).is_none_or(|lane| lane.is_open(Route::Here));
-            if is_open {
+            if self.lanes.queued(root) == 0 && self.lanes.lanes.at(lane_place).is_open(Route::Here) {
                 waiting.place = Where::Local;
                 let ticket = self.lanes.enter(waiting);
                 if !self.hand_over(ticket, bucket) {
@@ -158,9 +156,9 @@ impl Shard {
         let taken = match &waiting.request.ask {
             Ask::Write { usage, command } => {
                 if planted(Bug::BacklogTwice) && waited {
-                    replica.write(now, sink, ticket, slot, *usage, command.clone());
+                    replica.write(now, sink, ticket, slot, *usage, command.as_slice());
                 }
-                replica.write(now, sink, ticket, slot, *usage, command.clone())
+                replica.write(now, sink, ticket, slot, *usage, command.as_slice())
             }
             Ask::Read { query } => replica.read(now, sink, ticket, query.clone()),
             Ask::Stale { query, after } => {
@@ -326,19 +324,19 @@ impl Shard {
     }
 
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
-        let Some((waiting, others)) = self.lanes.finish(ticket) else { return };
+        let Some(finished) = self.lanes.finish(ticket) else { return };
         let answer = match answer {
             // Not here; an earlier sending may have been, where nobody could say.
-            Answer::NotApplied(_) if waiting.tainted => Answer::Unknown,
+            Answer::NotApplied(_) if finished.tainted => Answer::Unknown,
             Answer::NotApplied(_) | Answer::Done { .. } | Answer::Unknown => answer,
         };
-        if let Where::Hopped { number, place } = waiting.place {
+        if let Where::Hopped { number, place } = finished.place {
             self.hops.forget(number, place);
         }
-        if others {
-            self.pump.push(waiting.lane);
+        if finished.others {
+            self.pump.push(finished.lane);
         }
-        self.tell(waiting.caller, answer);
+        self.tell(finished.caller, answer);
     }
 
     pub(super) fn tell(&mut self, caller: Caller, answer: Answer) {

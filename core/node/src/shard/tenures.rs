@@ -69,6 +69,7 @@ mod tests {
             settled: false,
             splitting: false,
             lost: false,
+            short: false,
             begins: Mark { epoch: Epoch { slot: Slot(1), ..Epoch::ZERO }, ..Mark::default() },
             divided: None,
         }

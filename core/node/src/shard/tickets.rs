@@ -63,7 +63,8 @@ impl Tickets {
         self.held[place].as_mut()
     }
 
-    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
+    /// It waits no longer; tells what `look` sees of it.
+    pub(crate) fn remove<T>(&mut self, ticket: Ticket, look: impl FnOnce(&Waiting) -> T) -> Option<T> {
         let place = self.place(ticket)?;
         self.places[(ticket.0 - self.first) as usize] = GONE;
         self.free.push(place as u32);
@@ -71,7 +72,9 @@ impl Tickets {
             self.places.pop_front();
             self.first += 1;
         }
-        self.held[place].take()
+        let seen = self.held[place].as_ref().map(look);
+        self.held[place] = None;
+        seen
     }
 
     /// All, in the order of their tickets.
@@ -120,6 +123,7 @@ mod tests {
                 ask: Ask::Read { query: Payload::default() },
             },
             lane: LaneKey::new(0, NodeId::NOBODY, 0, 1),
+            lane_place: 0,
             hops: 0,
             place: Where::Queued,
             tainted: false,
@@ -133,15 +137,15 @@ mod tests {
         let long = tickets.insert(waiting(0));
         for deadline in 1..1000 {
             let ticket = tickets.insert(waiting(deadline));
-            assert_eq!(tickets.remove(ticket).map(|waiting| waiting.deadline), Some(Time(deadline)));
-            assert!(tickets.remove(ticket).is_none(), "a ticket counts once");
+            assert_eq!(tickets.remove(ticket, |waiting| waiting.deadline), Some(Time(deadline)));
+            assert!(tickets.remove(ticket, |_| ()).is_none(), "a ticket counts once");
             tickets.check();
         }
         assert_eq!((tickets.len(), tickets.held.len()), (1, 2));
         assert_eq!(tickets.first().map(|(ticket, _)| ticket), Some(long));
         let last = tickets.insert(waiting(1000));
         assert!(tickets.after(long).map(|(ticket, _)| ticket).eq([last]));
-        assert!(tickets.remove(long).is_some());
+        assert!(tickets.remove(long, |_| ()).is_some());
         tickets.check();
         assert_eq!((tickets.first().map(|(ticket, _)| ticket), tickets.places.len()), (Some(last), 1));
         assert!(tickets.get(long).is_none() && tickets.get(last).is_some());

@@ -32,6 +32,7 @@ fn duty(bucket: BucketId, slot: u64) -> Duty {
         settled: true,
         splitting: false,
         lost: false,
+        short: false,
         begins: Mark { epoch: epoch(308), offset: Offset(308 << 32) },
         divided: None,
     }

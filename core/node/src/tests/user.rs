@@ -16,8 +16,7 @@ impl StateMachine for Diary {
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
-        assert_eq!(at.mark.epoch.slot.0, at.mark.offset.0);
-        self.pages.push((at.mark.offset.0, command.to_vec()));
+        self.pages.push((at.offset.0, command.to_vec()));
         answer.extend_from_slice(format!("page {}", self.pages.len()).as_bytes());
     }
 

@@ -133,6 +133,7 @@ impl Trio {
             settled: false,
             splitting: false,
             lost: false,
+            short: false,
             begins: Mark::default(),
             divided: None,
         }
@@ -154,7 +155,7 @@ impl Trio {
     pub(crate) fn write(&mut self, node: u32, ticket: u64, usage: Option<SessionUse>, command: &str) -> bool {
         let now = self.now;
         let side = self.sides.get_mut(&NodeId(node)).expect("the node is there");
-        let command = Payload::from(command.as_bytes());
+        let command = command.as_bytes();
         let taken = side.replica.write(now, &mut side.sink, Ticket(ticket), HashSlot(0), usage, command);
         self.flush(NodeId(node));
         taken
@@ -172,16 +173,18 @@ impl Trio {
         let now = self.now;
         let side = self.sides.get_mut(&node).expect("the node is there");
         side.replica.flush(now, &mut side.sink);
+        while let Some((to, messages)) = side.sink.letters.take() {
+            self.flying.extend(messages.into_iter().map(|message| (node, to, message)));
+        }
         while let Some(action) = side.sink.actions.pop_front() {
             match action {
-                Action::Send { to, message } => self.flying.push_back((node, to, message)),
                 Action::Persist { seq, record } => {
                     side.unsafe_through = seq;
-                    side.records.push(record);
+                    side.records.push(*record);
                 }
                 Action::Answer { ticket, outcome } => self.answers.push((ticket, outcome)),
                 Action::Report(report) => self.reports.push((node, report)),
-                Action::Event(event) => self.events.push((node, event)),
+                Action::Event(event) => self.events.push((node, *event)),
             }
         }
         side.replica.check();
@@ -198,7 +201,7 @@ impl Trio {
     pub(crate) fn deliver(&mut self, from: NodeId, to: NodeId, message: Message) {
         let now = self.now;
         if let Some(side) = self.sides.get_mut(&to) {
-            side.replica.on_message(now, &mut side.sink, from, message);
+            side.replica.on_message(now, &mut side.sink, from, &message);
             self.flush(to);
         }
     }

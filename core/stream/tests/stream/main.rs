@@ -6,10 +6,10 @@ mod operations;
 mod random;
 
 use atoll_stream::{Action, Answer, Command, Operation, Outcome, Query, Streams};
-use atoll_types::{At, Epoch, Mark, Offset, StateMachine, Time};
+use atoll_types::{At, Offset, StateMachine, Time};
 
 pub(crate) fn at(offset: u64, time: u64) -> At {
-    At { mark: Mark { epoch: Epoch::ZERO, offset: Offset(offset) }, time: Time(time) }
+    At { offset: Offset(offset), time: Time(time) }
 }
 
 pub(crate) fn encode(operations: &[Operation<'_>]) -> Vec<u8> {

@@ -13,7 +13,7 @@ use super::{Source, Writer};
 use atoll_node::shard::door::{Answer, Ask, Reason, Request};
 use atoll_node::shard::message::{Hop, Hopped};
 use atoll_types::bytes::{put_length, put_long, put_short, put_string, put_word};
-use atoll_types::{BucketId, HashSlot, Position, Principal, Slot, SlotRange};
+use atoll_types::{BucketId, HashSlot, Position, Principal, SessionUse, Slot, SlotRange};
 
 // Of a request and of an answer: the kind in the two lowest bits.
 const KIND: u8 = 3;
@@ -96,7 +96,7 @@ fn put_request(writer: &mut Writer<'_>, request: &Request) {
         Ask::Write { usage, command } => {
             head(writer, WRITE | if usage.is_some() { MORE } else { 0 });
             if let Some(usage) = usage {
-                writer.usage(usage);
+                usage.put(writer.out);
             }
             writer.payload(command.as_slice());
         }
@@ -138,7 +138,7 @@ fn request(source: &mut Source<'_>) -> Option<Request> {
     let ask = match flags {
         WRITE => Ask::Write { usage: None, command: source.payload()? },
         flags if flags == WRITE | MORE => {
-            let usage = Some(source.usage()?);
+            let usage = Some(SessionUse::read(&mut source.reader)?);
             Ask::Write { usage, command: source.payload()? }
         }
         READ => Ask::Read { query: source.payload()? },

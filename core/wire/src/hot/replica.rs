@@ -1,20 +1,19 @@
 //! What replicas say to each other. Writes and acknowledgements by hand; the others, which are rare, as postcard.
 //!
 //! ```text
-//! write   flags:1 bucket:2 epoch  round:8 previous committed:8 echo:8 [digest: offset:8 sum:8] count:4 entries
+//! write   flags:1 bucket:2 epoch  round:8 previous committed:8 echo:8 [digest: offset:8 sum:8] entries
 //! ack     flags:1 bucket:2 epoch  held:8 round:8 sent:8
 //! other   flags:1 bucket:2 epoch  length:4 postcard
-//! entry   flags:1 time:8 [epoch] and, of a write: slot:2 [usage:40] length:4 command
+//! entries 0 none | 1 of the message's epoch, 2 epoch: length:4 and the entries as they stand in logs (`entries.rs` of
+//!         `atoll-types`)
 //! ```
 //!
-//! `previous` is an offset, after its epoch where that is not the message's own; an entry is of the message's epoch
-//! where it has none.
+//! `previous` is an offset, after its epoch where that is not the message's own.
 
 use super::{Source, Writer};
 use atoll_replica::message::{Ack, Body, Message, Write};
 use atoll_types::bytes::{put_length, put_long, put_short};
-use atoll_types::{BucketBody, BucketEntry, BucketId, Epoch, HashSlot, Mark, Offset, Time};
-use std::sync::Arc;
+use atoll_types::{BucketId, Entries, Epoch, Mark, Offset, Time};
 
 // Of a message: the kind in the two lowest bits.
 const OTHER: u8 = 0;
@@ -31,12 +30,10 @@ const PREVIOUS: u8 = 1 << 7;
 // Of an acknowledgement.
 const GAP: u8 = 1 << 3;
 const FULL: u8 = 1 << 4;
-// Of an entry: the kind in the two lowest bits.
-const COMMAND: u8 = 0;
-const TICK: u8 = 1;
-const SPLIT: u8 = 2;
-const OWN_EPOCH: u8 = 1 << 2;
-const USAGE: u8 = 1 << 3;
+// Of entries.
+const NONE: u8 = 0;
+const SAME_EPOCH: u8 = 1;
+const OTHER_EPOCH: u8 = 2;
 
 fn flag(flag: u8, set: bool) -> u8 {
     if set { flag } else { 0 }
@@ -90,32 +87,20 @@ fn put_write(writer: &mut Writer<'_>, epoch: Epoch, write: &Write) {
         put_long(writer.out, offset.0);
         put_long(writer.out, digest);
     }
-    put_length(writer.out, write.entries.len());
-    write.entries.iter().for_each(|entry| put_entry(writer, epoch, entry));
+    put_entries(writer, epoch, &write.entries);
 }
 
-fn put_entry(writer: &mut Writer<'_>, epoch: Epoch, entry: &BucketEntry) {
-    let own = entry.epoch != epoch;
-    let (kind, usage) = match &entry.body {
-        BucketBody::Write { usage, .. } => (COMMAND, usage.is_some()),
-        BucketBody::Tick => (TICK, false),
-        BucketBody::Split => (SPLIT, false),
-    };
-    writer.out.push(kind | flag(OWN_EPOCH, own) | flag(USAGE, usage));
-    put_long(writer.out, entry.time.0);
-    if own {
-        writer.epoch(entry.epoch, false);
+fn put_entries(writer: &mut Writer<'_>, epoch: Epoch, entries: &Entries) {
+    if entries.is_empty() {
+        return writer.out.push(NONE);
     }
-    match &entry.body {
-        BucketBody::Write { slot, usage, command } => {
-            put_short(writer.out, slot.0);
-            if let Some(usage) = usage {
-                writer.usage(usage);
-            }
-            writer.payload(command.as_slice());
-        }
-        BucketBody::Tick | BucketBody::Split => {}
+    if entries.epoch() == epoch {
+        writer.out.push(SAME_EPOCH);
+    } else {
+        writer.out.push(OTHER_EPOCH);
+        writer.epoch(entries.epoch(), false);
     }
+    writer.payload(entries.bytes().as_slice());
 }
 
 /// Counts as loose but for the bytes of a piece.
@@ -170,26 +155,20 @@ fn write(source: &mut Source<'_>, flags: u8, epoch: Epoch) -> Option<Write> {
         0 => None,
         1.. => Some((Offset(source.reader.long()?), source.reader.long()?)),
     };
-    let entries = source.list(9, |source| entry(source, epoch).map(Arc::new))?;
+    let entries = entries(source, epoch)?;
     let (opening, serving, confirm) = (flags & OPENING != 0, flags & SERVING != 0, flags & CONFIRM != 0);
     Some(Write { round, opening, previous, entries, committed, serving, confirm, digest, echo })
 }
 
-fn entry(source: &mut Source<'_>, epoch: Epoch) -> Option<BucketEntry> {
-    let flags = source.reader.byte()?;
-    let time = Time(source.reader.long()?);
-    let epoch = if flags & OWN_EPOCH != 0 { source.epoch(false)? } else { epoch };
-    let body = match flags & !OWN_EPOCH {
-        kind if kind & !USAGE == COMMAND => {
-            let slot = HashSlot(source.reader.short()?);
-            let usage = if kind & USAGE != 0 { Some(source.usage()?) } else { None };
-            BucketBody::Write { slot, usage, command: source.payload()? }
-        }
-        TICK => BucketBody::Tick,
-        SPLIT => BucketBody::Split,
-        _unknown => return None,
+fn entries(source: &mut Source<'_>, epoch: Epoch) -> Option<Entries> {
+    let epoch = match source.reader.byte()? {
+        NONE => return Some(Entries::none(epoch)),
+        SAME_EPOCH => epoch,
+        OTHER_EPOCH => source.epoch(false).filter(|own| *own != epoch)?,
+        3.. => return None,
     };
-    Some(BucketEntry { epoch, time, body })
+    let entries = Entries::read(epoch, source.payload()?).ok()?;
+    (!entries.is_empty()).then_some(entries)
 }
 
 fn other(source: &mut Source<'_>) -> Option<Body> {

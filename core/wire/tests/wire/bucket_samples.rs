@@ -5,10 +5,9 @@ use atoll_node::shard::message::{Hop, Hopped, ShardMessage};
 use atoll_replica::Run;
 use atoll_replica::message as replica;
 use atoll_types::{
-    BucketBody, BucketEntry, BucketId, BucketRecord, BucketSnapshot, Counter, Epoch, Generation, HashSlot, Mark,
-    NodeId, Offset, Payload, Position, Principal, Series, SessionId, SessionUse, Slot, SlotRange, Time,
+    BucketBody, BucketId, BucketRecord, BucketSnapshot, Counter, Entries, Epoch, Generation, HashSlot, Mark, NodeId,
+    Offset, Payload, Position, Principal, Series, SessionId, SessionUse, Slot, SlotRange, Time, put_entry,
 };
-use std::sync::Arc;
 
 const EPOCH: Epoch = Epoch { generation: Generation { number: 1, by: NodeId(3) }, revival: 1, slot: Slot(300) };
 const MARK: Mark = Mark { epoch: EPOCH, offset: Offset(70_000) };
@@ -20,9 +19,8 @@ fn usage(counter: Counter) -> SessionUse {
     SessionUse { session, series: Series(300), floor: Series(7), attempt: 2 }
 }
 
-fn entries() -> Vec<Arc<BucketEntry>> {
-    let command = Payload::from(&b"set a 1"[..]);
-    let write = |usage| BucketBody::Write { slot: HashSlot(9000), usage, command: command.clone() };
+fn entries() -> Entries {
+    let write = |usage| BucketBody::Write { slot: HashSlot(9000), usage, command: b"set a 1" };
     let wrapping = Counter::Wrapping { bits: 16, slot: HashSlot(9000) };
     let bodies = [
         write(None),
@@ -31,7 +29,9 @@ fn entries() -> Vec<Arc<BucketEntry>> {
         BucketBody::Tick,
         BucketBody::Split,
     ];
-    bodies.into_iter().map(|body| Arc::new(BucketEntry { epoch: EPOCH, time: Time(1_000_000), body })).collect()
+    let mut bytes = Vec::new();
+    bodies.iter().for_each(|body| put_entry(&mut bytes, Time(1_000_000), body));
+    Entries::written(EPOCH, bodies.len() as u32, Time(1_000_000), &bytes)
 }
 
 fn bodies() -> Vec<replica::Body> {
@@ -123,7 +123,7 @@ pub(crate) fn records() -> Vec<BucketRecord> {
             blank: false,
             split_at: Some(MARK),
             snapshot,
-            tail: entries(),
+            tail: vec![entries(), entries()],
         },
         BucketRecord::Unreadable { bucket },
         BucketRecord::Divided { bucket, at: MARK, lower, upper },

@@ -7,10 +7,9 @@ use atoll_node::{Envelope, Message};
 use atoll_paxos::message::Promise;
 use atoll_replica::message::{Body, Write};
 use atoll_types::{
-    Ballot, BucketBody, BucketEntry, BucketId, Epoch, Held, Mark, Offset, Position, Slot, SlotRange, Time,
+    Ballot, BucketBody, BucketId, Entries, Epoch, Held, Mark, Offset, Position, Slot, SlotRange, Time, put_entry,
 };
 use atoll_wire::message::{DecodeError, FRAME_MAX, LOOSE_MAX, VERSION, decode, decode_and_weigh, encode};
-use std::sync::Arc;
 
 fn encoded(envelope: &Envelope) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -163,16 +162,18 @@ fn a_long_payload_is_no_small_part() {
     assert!(again == envelope && weight < bytes.len() + 10_000, "{weight}");
 }
 
-/// Of no payload at all: the smallest entries there are.
+/// They are taken as they stand: the smallest entries there are take no more memory than they have bytes.
 #[test]
-fn a_frame_of_many_empty_entries_is_given_up() {
-    let entry = Arc::new(BucketEntry { epoch: Epoch::ZERO, time: Time(1), body: BucketBody::Tick });
-    let write = |count: usize| {
+fn many_empty_entries_are_no_small_parts() {
+    let count = LOOSE_MAX / 9 + 100;
+    let write = {
+        let mut bytes = Vec::new();
+        (0..count).for_each(|_| put_entry(&mut bytes, Time(1), &BucketBody::Tick));
         let write = Write {
             round: 1,
             opening: false,
             previous: Mark::default(),
-            entries: vec![entry.clone(); count],
+            entries: Entries::written(Epoch::ZERO, count as u32, Time(1), &bytes),
             committed: Offset(0),
             serving: true,
             confirm: false,
@@ -184,14 +185,13 @@ fn a_frame_of_many_empty_entries_is_given_up() {
         Envelope { message, ..samples::envelopes().remove(0) }
     };
     let mut bytes = Vec::new();
-    assert!(!encode(&write(LOOSE_MAX / 9 + 1), &mut bytes));
-    assert_eq!(decode(&bytes), Err(DecodeError::TooLoose));
-    bytes.clear();
-    let fits = write(LOOSE_MAX / 9 - 100);
-    assert!(encode(&fits, &mut bytes));
+    assert!(encode(&write, &mut bytes));
     let (again, weight) = decode_and_weigh(&bytes).expect("within the limits");
-    let held = (LOOSE_MAX / 9) * (size_of::<BucketEntry>() + 32);
-    assert!(again == fits && held <= weight, "{held} of {weight}");
+    assert!(again == write && weight < bytes.len() + 10_000, "{weight}");
+    // The kind of the last entry.
+    let last = bytes.len() - 9;
+    bytes[last] = 3;
+    assert!(matches!(decode(&bytes), Err(DecodeError::Malformed { .. })));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use atoll_node::BucketEvent;
 use atoll_node::shard::door::{Answer, Ask, Request, RequestId};
 use atoll_node::shard::message::ShardMessage;
-use atoll_types::{BucketRecord, SlotRange};
+use atoll_types::{BucketRecord, Entries, SlotRange};
 
 pub(super) fn request(id: RequestId, request: &Request) -> String {
     let Request { connection, slot, principal: _, ask } = request;
@@ -51,7 +51,7 @@ pub(super) fn record(record: &BucketRecord) -> String {
         BucketRecord::Began { range, base, .. } => format!("{bucket} begins at {base}, slots {}", self::range(*range)),
         BucketRecord::Seen { epoch, .. } => format!("{bucket} has seen epoch {epoch}"),
         BucketRecord::Appended { first, entries, .. } => {
-            format!("{bucket} takes {} entries from {first} on", entries.len())
+            format!("{bucket} takes {} entries from {first} on", entries.count())
         }
         BucketRecord::Cut { to, .. } => format!("{bucket} is cut to {to}"),
         BucketRecord::Copied { snapshot, .. } => {
@@ -62,7 +62,8 @@ pub(super) fn record(record: &BucketRecord) -> String {
         }
         BucketRecord::Purged { .. } => format!("{bucket} is gone"),
         BucketRecord::Image { seen, snapshot, tail, .. } => {
-            let (mark, bytes, held) = (snapshot.mark, snapshot.bytes.len(), tail.len());
+            let (mark, bytes, held) =
+                (snapshot.mark, snapshot.bytes.len(), tail.iter().map(Entries::count).sum::<u64>());
             format!("{bucket} is whole at {mark}, {bytes} bytes, {held} entries held above it, epoch {seen} seen")
         }
         BucketRecord::Unreadable { .. } => format!("{bucket} has a record that cannot be read"),

@@ -7,7 +7,7 @@ use atoll_types::Record;
 pub(super) fn input(input: &ShardInput) -> String {
     let same = match input {
         ShardInput::Directive(directive) => return format!("from the cluster machine: {}", self::directive(directive)),
-        ShardInput::Message { from, envelope } => Input::Message { from: from.clone(), envelope: envelope.clone() },
+        ShardInput::Message { from, envelope } => Input::Message { from: from.clone(), envelope: (**envelope).clone() },
         ShardInput::Request { id, request } => Input::Request { id: *id, request: request.clone() },
         ShardInput::Persisted(seq) => Input::Persisted(*seq),
         ShardInput::Condense(bucket) => Input::Condense(Some(*bucket)),
@@ -19,12 +19,14 @@ pub(super) fn input(input: &ShardInput) -> String {
 
 pub(super) fn output(output: &ShardOutput) -> String {
     let same = match output {
-        ShardOutput::Send { to, envelope } => Output::Send { to: to.clone(), envelope: envelope.clone() },
-        ShardOutput::Persist { seq, record } => Output::Persist { seq: *seq, record: Record::Bucket(record.clone()) },
+        ShardOutput::Send { to, envelope } => Output::Send { to: to.clone(), envelope: (**envelope).clone() },
+        ShardOutput::Persist { seq, record } => {
+            Output::Persist { seq: *seq, record: Record::Bucket((**record).clone()) }
+        }
         ShardOutput::WakeAt(time) => Output::WakeAt(*time),
         ShardOutput::Answer { id, answer } => Output::Answer { id: *id, answer: answer.clone() },
         ShardOutput::Reports(reports) => return format!("to the cluster machine: {} reports", reports.len()),
-        ShardOutput::Event { by, event } => Output::Bucket { by: *by, event: event.clone() },
+        ShardOutput::Event { by, event } => Output::Bucket { by: *by, event: (**event).clone() },
     };
     super::output(&same)
 }

@@ -9,7 +9,7 @@ use super::text::{Parameters, etag, header, rest_of_path, version, wrong};
 use super::watch;
 use crate::data::{kv_command, kv_query};
 use atoll_kv::{Action, Answer, Command, Condition, Failure, Operation, Outcome, Query, Ttl};
-use atoll_types::HashSlot;
+use atoll_types::{Few, HashSlot};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
@@ -39,7 +39,7 @@ pub(super) async fn put(State(app): State<App>, request: Request) -> Result<Resp
     let connection = request::connection(request.extensions(), &app);
     let value = body(&app, request).await?;
     let operation = Operation::new(&key, Action::Put { value: &value, ttl }).on(condition);
-    let command = kv_command(&Command { operations: vec![operation] });
+    let command = kv_command(&Command { operations: Few::One(operation) });
     drop(value);
     let done = Done::of(app.gateway.write(connection, HashSlot::of(&key), command, usage).await)?;
     let outcome = outcome(&done)?;
@@ -58,7 +58,7 @@ pub(super) async fn delete(State(app): State<App>, request: Request) -> Result<R
     let usage = session_use(request.headers())?;
     let connection = request::connection(request.extensions(), &app);
     let operation = Operation::new(&key, Action::Delete).on(condition);
-    let command = kv_command(&Command { operations: vec![operation] });
+    let command = kv_command(&Command { operations: Few::One(operation) });
     let done = Done::of(app.gateway.write(connection, HashSlot::of(&key), command, usage).await)?;
     if outcome(&done)?.existed {
         return Ok(done.respond(Json(json!({"position": done.position.to_string()}))));

@@ -137,14 +137,14 @@ mod tests {
     fn a_command_goes_only_where_its_keys_are() {
         let put = |key| Operation::new(key, Action::Put { value: b"value", ttl: Ttl::Never });
         let own = HashSlot::of(b"foo");
-        let one = kv(&Command { operations: vec![put(b"foo")] });
+        let one = kv(&Command { operations: vec![put(b"foo")].into() });
         assert_eq!(command(&one, None, 9), Ok(own));
         assert_eq!(command(&one, Some(own), 9), Ok(own));
         assert_eq!(command(&one, Some(HashSlot(1)), 9), Err(OTHER_SLOT));
         assert_eq!(command(&one, None, 4), Err(VALUE));
         let append = |most| kv(&Command::one(b"foo", Action::Append { value: b"v", most }));
         assert_eq!((command(&append(9), None, 9), command(&append(10), None, 9)), (Ok(own), Err(VALUE)));
-        let two = kv(&Command { operations: vec![put(b"foo"), put(b"bar")] });
+        let two = kv(&Command { operations: vec![put(b"foo"), put(b"bar")].into() });
         assert_eq!(command(&two, Some(own), 9), Err(CROSS_SLOT));
         assert_eq!(command(&kv(&Command::default()), None, 9), Err(NO_KEY));
         assert_eq!(command(b"", None, 9), Err(NO_STORE));

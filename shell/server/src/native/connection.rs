@@ -1,23 +1,26 @@
-//! One client after its hello: frames in, answers out, on one task.
+//! One client after its hello: frames in, answers out.
 //!
 //! ```text
-//!            frames                        calls
-//!   socket ─────────▶ input ──check──▶ gateway ──▶ core
-//!     ▲                                              │ in any order
-//!     └──── one write ◀── output ◀── mailbox ◀───────┘
+//!            frames                     calls
+//!   socket ─────────▶ input ──check──▶ guest ──▶ core          its task
+//!     ▲                                            │ in any order
+//!     └──── one write ◀── output ◀─────────────────┘           the thread's turn
 //! ```
 //!
-//! Every round takes all answers that are there and all requests that there is room for, and writes once. Nothing more
-//! is read while too much is under way or too much waits to be written, so that what one client costs is bounded.
+//! A task that is woken takes all requests that there is room for; a turn writes all answers that are there at once.
+//! Nothing more is read while too much is under way or too much waits to be written, so that what one client costs is
+//! bounded.
 //!
 //! Not here: what a frame is (`atoll-protocol`); whether a request may go to its slot (`check.rs`).
 
 use super::calls::{Call, Calls};
 use super::{check, cluster, open, request_most};
-use crate::call::{self, Caller, Mailbox};
+use crate::alarm::{Alarm, FAR};
+use crate::call;
 use crate::clients::arrived;
 use crate::data::words;
 use crate::gateway::Gateway;
+use crate::home::{Client, Guest};
 use crate::latency::Protocol;
 use crate::refused::Why;
 use crate::routes::Routes;
@@ -25,14 +28,10 @@ use atoll_node::shard::door;
 use atoll_protocol::frame::{self, HEADER, Next};
 use atoll_protocol::{Answer, Ask, Node, Outcome, Range, Reason, Request, Table};
 use atoll_types::{HashSlot, Position, SessionId, SessionUse};
-use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 use tokio::net::TcpStream;
-use tokio::select;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Room for what arrives at once.
 const CHUNK: usize = 32 << 10;
@@ -40,8 +39,6 @@ const CHUNK: usize = 32 << 10;
 const OUTPUT_MOST: usize = 4 << 20;
 /// Room that an empty buffer keeps.
 const KEEP: usize = 256 << 10;
-/// Nobody waits for so long.
-const FAR: Duration = Duration::from_secs(86_400);
 
 pub(super) struct Connection {
     stream: TcpStream,
@@ -56,7 +53,6 @@ pub(super) struct Connection {
     session: SessionId,
     /// For requests that take effect in their order.
     ordered: u64,
-    mailbox: Arc<Mailbox>,
     calls: Calls,
     /// Something is wrong with this client: it is told, and let go.
     ending: bool,
@@ -66,6 +62,15 @@ pub(super) struct Connection {
     begun: Instant,
     /// When it last took something of what waits for it.
     took: Instant,
+    /// When it was last looked at whether the client is still there.
+    checked: Instant,
+    alarm: Alarm,
+    /// Of its task, which sleeps.
+    waker: Waker,
+    /// Nothing is read until there is room.
+    paused: bool,
+    /// Found when something was written.
+    broken: Option<io::Error>,
 }
 
 impl Connection {
@@ -80,55 +85,73 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             session,
-            mailbox: Mailbox::new(),
             calls: Calls::default(),
             ending: false,
             heard: now,
             begun: now,
             took: now,
+            checked: now,
+            alarm: Alarm::new(now),
+            waker: Waker::noop().clone(),
+            paused: false,
+            broken: None,
         }
     }
 
-    pub(super) async fn run(mut self) -> io::Result<()> {
-        let mut answers = Vec::new();
-        let mailbox = self.mailbox.clone();
-        let mut alarm_at = Instant::now() + FAR;
-        let mut alarm = pin!(sleep_until(alarm_at));
+    /// What its task does whenever it is woken.
+    pub(super) fn poll(&mut self, guest: &Guest, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.waker.will_wake(context.waker()) {
+            self.waker = context.waker().clone();
+        }
+        let mut happened = None;
         loop {
-            mailbox.take(&mut answers);
-            answers.drain(..).for_each(|(number, answer)| self.answer(number, answer));
-            self.take_requests();
-            self.flush()?;
+            self.take_requests(guest);
+            if let Err(error) = self.broken.take().map_or_else(|| self.write(), Err) {
+                return Poll::Ready(Err(error));
+            }
             if self.ending && self.is_flushed() {
-                return Ok(());
+                return Poll::Ready(Ok(()));
             }
-            // An alarm that is too early costs one idle round; setting it anew for every request would cost more.
-            let due = self.due();
-            if due < alarm_at {
-                alarm_at = due;
-                alarm.as_mut().reset(due);
-            }
-            let (reading, writing) = (self.is_reading(), !self.is_flushed());
-            let stream = &self.stream;
-            select! {
-                ready = poll_fn(|context| stream.poll_read_ready(context)), if reading => {
-                    ready?;
-                    if !self.read()? {
-                        return Ok(());
-                    }
-                }
-                ready = poll_fn(|context| stream.poll_write_ready(context)), if writing => ready?,
-                () = mailbox.filled() => {}
-                () = &mut alarm => {
-                    if self.due() <= Instant::now() {
-                        self.gateway.refused().count(Why::TooSlow);
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    alarm_at = self.due();
-                    alarm.as_mut().reset(alarm_at);
-                }
+            self.paused = !self.is_reading();
+            self.set_alarm();
+            match self.next(context, happened) {
+                Poll::Ready(Ok(Some(at))) => happened = Some(at),
+                Poll::Ready(Ok(None)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// The next thing that happens, and when, after what happened before. None once the client is gone.
+    fn next(&mut self, context: &mut Context<'_>, before: Option<Instant>) -> Poll<io::Result<Option<Instant>>> {
+        if !self.paused && self.stream.poll_read_ready(context).is_ready() {
+            let now = Instant::now();
+            return Poll::Ready(self.read(now).map(|is_here| is_here.then_some(now)));
+        }
+        if !self.is_flushed() && self.stream.poll_write_ready(context).is_ready() {
+            return Poll::Ready(Ok(Some(Instant::now())));
+        }
+        if self.alarm.rings(context, before) {
+            let now = Instant::now();
+            self.checked = now;
+            if self.due() <= now {
+                self.gateway.refused().count(Why::TooSlow);
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            return Poll::Ready(Ok(Some(now)));
+        }
+        Poll::Pending
+    }
+
+    /// Also while requests are under way, since nobody sets it when they are answered.
+    fn set_alarm(&mut self) {
+        let idle = self.gateway.settings().idle;
+        let mut due = self.due();
+        if !idle.is_zero() {
+            due = due.min(self.heard.max(self.checked) + idle);
+        }
+        self.alarm.set(due);
     }
 
     fn is_flushed(&self) -> bool {
@@ -154,25 +177,25 @@ impl Connection {
     }
 
     /// False once the client is gone.
-    fn read(&mut self) -> io::Result<bool> {
+    fn read(&mut self, now: Instant) -> io::Result<bool> {
         // Room for the rest of what has begun to come; a length alone makes room for a few chunks at most.
         self.input.reserve(self.needed.saturating_sub(self.input.len()).clamp(CHUNK / 4, CHUNK * 8));
         if self.input.is_empty() {
-            self.begun = Instant::now();
+            self.begun = now;
         }
         match arrived(&mut self.stream, &mut self.input) {
             None => Ok(true),
             Some(Ok(0)) => Ok(false),
             Some(Ok(length)) => {
                 self.gateway.switch().traffic.from(Protocol::Native).add_shared(length as u64);
-                self.heard = Instant::now();
+                self.heard = now;
                 Ok(true)
             }
             Some(Err(error)) => Err(error),
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn write(&mut self) -> io::Result<()> {
         while self.sent < self.output.len() {
             match self.stream.try_write(&self.output[self.sent..]) {
                 Ok(written) => {
@@ -191,7 +214,7 @@ impl Connection {
     }
 
     /// As many as there are, and is room for.
-    fn take_requests(&mut self) {
+    fn take_requests(&mut self, guest: &Guest) {
         if self.input.is_empty() {
             return;
         }
@@ -203,7 +226,7 @@ impl Connection {
             match frame::next(&input[at..], most) {
                 Next::Whole(body) => {
                     match Request::decode(body) {
-                        Some(request) => self.request(&request, &routes, body.len()),
+                        Some(request) => self.request(guest, &request, &routes, body.len()),
                         None => self.goodbye(Why::Malformed, "a frame that is no request"),
                     }
                     at += HEADER + body.len();
@@ -247,7 +270,7 @@ impl Connection {
         self.say(number, false, Outcome::NotApplied { reason, text });
     }
 
-    fn request(&mut self, request: &Request<'_>, routes: &Routes, bytes: usize) {
+    fn request(&mut self, guest: &Guest, request: &Request<'_>, routes: &Routes, bytes: usize) {
         let number = request.number;
         match request.ask {
             Ask::Write { slot, numbers, command } => {
@@ -263,7 +286,7 @@ impl Connection {
                     attempt: numbers.attempt,
                 });
                 let call = Call { number, hopped: !routes.is_mine(slot), waiting: false, bytes };
-                self.call(call, slot, self.ordered, door::Ask::Write { usage, command: command.into() });
+                self.call(guest, call, slot, self.ordered, door::Ask::Write { usage, command: command.into() });
             }
             Ask::Read { slot, query } => {
                 let (slot, asked) = match check::query(query, slot) {
@@ -271,9 +294,9 @@ impl Connection {
                     Err(wrong) => return self.refuse(number, wrong),
                 };
                 let call = Call { number, hopped: !routes.is_mine(slot), waiting: false, bytes: bytes + asked };
-                self.call(call, slot, self.ordered, door::Ask::Read { query: query.into() });
+                self.call(guest, call, slot, self.ordered, door::Ask::Read { query: query.into() });
             }
-            Ask::Stale { slot, after, query } => self.stale(number, slot, after, query, bytes),
+            Ask::Stale { slot, after, query } => self.stale(guest, number, (slot, after, query), bytes),
             Ask::Session(wanted) => {
                 let opened = open(&self.gateway, &wanted);
                 self.session = opened.session;
@@ -288,7 +311,13 @@ impl Connection {
     }
 
     /// One that waits for a position gets a number of its own: what comes behind it must not wait as well.
-    fn stale(&mut self, number: u64, slot: Option<HashSlot>, after: Option<Position>, query: &[u8], bytes: usize) {
+    fn stale(
+        &mut self,
+        guest: &Guest,
+        number: u64,
+        (slot, after, query): (Option<HashSlot>, Option<Position>, &[u8]),
+        bytes: usize,
+    ) {
         let (slot, asked) = match check::query(query, slot) {
             Ok(found) => found,
             Err(wrong) => return self.refuse(number, wrong),
@@ -300,15 +329,17 @@ impl Connection {
         }
         let call = Call { number, hopped: false, waiting, bytes: bytes + asked };
         let connection = self.gateway.new_connection();
-        self.call(call, slot, connection, door::Ask::Stale { query: query.into(), after });
+        self.call(guest, call, slot, connection, door::Ask::Stale { query: query.into(), after });
     }
 
-    fn call(&mut self, call: Call, slot: HashSlot, connection: u64, ask: door::Ask) {
-        let number = self.calls.begin(call);
-        let caller = Caller::Mailbox(self.mailbox.clone(), number);
-        self.gateway.call(call::Call { protocol: Protocol::Native, connection, slot, ask, caller });
+    fn call(&mut self, guest: &Guest, call: Call, slot: HashSlot, connection: u64, ask: door::Ask) {
+        let caller = guest.caller(self.calls.begin(call));
+        let now = self.gateway.clock().now();
+        guest.call(now, call::Call { protocol: Protocol::Native, connection, slot, ask, caller });
     }
+}
 
+impl Client for Connection {
     fn answer(&mut self, number: u64, answer: door::Answer) {
         let Some(Call { number, hopped, .. }) = self.calls.end(number) else { return };
         match answer {
@@ -320,6 +351,14 @@ impl Connection {
                 self.say(number, hopped, Outcome::NotApplied { reason: reason(why), text });
             }
             door::Answer::Unknown => self.say(number, hopped, Outcome::Unknown),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.broken = self.write().err();
+        let has_room = self.paused && self.is_reading();
+        if self.broken.is_some() || !self.is_flushed() || has_room || self.ending {
+            self.waker.wake_by_ref();
         }
     }
 }

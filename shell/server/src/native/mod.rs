@@ -13,12 +13,14 @@ mod check;
 mod connection;
 
 use crate::gateway::Gateway;
+use crate::home::Home;
 use crate::parting;
 use crate::refused::Why;
 use atoll_protocol::{Hello, Limits, MAGIC, Opened, Step, Unreadable, VERSION, Wanted, Welcome};
 use atoll_types::SessionId;
 use connection::Connection;
 use std::io;
+use std::rc::Rc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -37,7 +39,7 @@ pub(crate) fn is_native(first: u8) -> bool {
     first == MAGIC[0]
 }
 
-pub(crate) async fn serve(mut stream: TcpStream, gateway: Gateway) -> io::Result<()> {
+pub(crate) async fn serve(mut stream: TcpStream, gateway: Gateway, home: &Rc<Home>) -> io::Result<()> {
     let slow = gateway.settings().slow;
     let mut input = Vec::new();
     let wanted = match timeout(slow, hello(&mut stream, &mut input)).await {
@@ -58,7 +60,8 @@ pub(crate) async fn serve(mut stream: TcpStream, gateway: Gateway) -> io::Result
     let mut bytes = Vec::new();
     welcome(&gateway, opened).encode(&mut bytes);
     stream.write_all(&bytes).await?;
-    Connection::new(stream, gateway, input, opened.session).run().await
+    let connection = Connection::new(stream, gateway, input, opened.session);
+    home.serve(connection, Connection::poll).await.1
 }
 
 /// Says why, before the end.

@@ -166,7 +166,7 @@ mod tests {
         let test = async {
             spawn_local(accept(listener, cluster, Vec::new(), refused.clone(), 1));
             let (mut stream, _) = first_byte(address).await;
-            spawn_local(read(incoming.recv().await.expect("a connection"), switch.clone(), refused.clone()));
+            spawn_local(read(incoming.recv().await.expect("a connection"), switch.clone(), None, refused.clone()));
             let frame = piece(FRAME);
             spawn_local(async move {
                 for _ in 0..FRAMES {

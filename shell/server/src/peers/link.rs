@@ -121,7 +121,8 @@ struct Link {
     out: RefCell<Out>,
     running: Cell<bool>,
     dirty: Cell<bool>,
-    used: Cell<Instant>,
+    /// Somebody had something to say since this was last looked at.
+    used: Cell<bool>,
     /// The connection was lost, or takes no more for now.
     stuck: Notify,
     sent: Rc<Cell<u64>>,
@@ -142,14 +143,14 @@ impl Link {
             out: RefCell::default(),
             running: Cell::new(false),
             dirty: Cell::new(false),
-            used: Cell::new(Instant::now()),
+            used: Cell::new(true),
             stuck: Notify::new(),
             sent,
         }
     }
 
     fn queue(&self, envelope: &Envelope) -> bool {
-        self.used.set(Instant::now());
+        self.used.set(true);
         let out = &mut *self.out.borrow_mut();
         let most = if out.stream.is_some() { WAITING_MOST } else { UNCONNECTED_MOST };
         out.bytes.len() - out.sent < most && frame::append(envelope, &mut out.bytes)
@@ -190,7 +191,13 @@ impl Link {
         let mut back_off = BACK_OFF;
         // Where a process has listened, and so may be known to be gone.
         let mut reached: Option<SocketAddr> = None;
-        while self.used.get().elapsed() < IDLE {
+        let mut used = Instant::now();
+        loop {
+            if self.used.take() {
+                used = Instant::now();
+            } else if used.elapsed() >= IDLE {
+                break;
+            }
             match connect(&self.address, &hello, &mut rng).await {
                 Ok((stream, place)) => {
                     reached = Some(place);

@@ -2,9 +2,11 @@
 
 use super::accept::Accepted;
 use super::frame::{self, HEADER, Next};
+use crate::home::Home;
 use crate::refused::{Refused, Why};
 use crate::switch::Switch;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -16,14 +18,16 @@ use tracing::debug;
 const CHUNK: usize = 64 * 1024;
 
 /// Reads until the peer is gone or says something that is no frame.
-pub(crate) async fn read(accepted: Accepted, switch: Arc<Switch>, refused: Arc<Refused>) {
+pub(crate) async fn read(accepted: Accepted, switch: Arc<Switch>, home: Option<Rc<Home>>, refused: Arc<Refused>) {
     let from = accepted.hello.address.clone();
-    if let Err(error) = frames(accepted, &switch, &refused).await {
+    if let Err(error) = frames(accepted, &switch, home.as_deref(), &refused).await {
         debug!(%error, peer = %from, "a peer's connection ended");
     }
 }
 
-async fn frames(accepted: Accepted, switch: &Switch, refused: &Refused) -> io::Result<()> {
+/// `home`: the shard whose thread this is, where it is one's.
+async fn frames(accepted: Accepted, switch: &Switch, home: Option<&Home>, refused: &Refused) -> io::Result<()> {
+    let from = &accepted.hello.address;
     let mut stream = TcpStream::from_std(accepted.stream)?;
     let mut bytes: Vec<u8> = Vec::with_capacity(CHUNK);
     loop {
@@ -39,7 +43,10 @@ async fn frames(accepted: Accepted, switch: &Switch, refused: &Refused) -> io::R
                     let body = &bytes[at + HEADER..at + HEADER + length];
                     at += HEADER + length;
                     match atoll_wire::message::decode_and_weigh(body) {
-                        Ok((envelope, weight)) => switch.deliver(accepted.hello.address.clone(), envelope, weight),
+                        Ok((envelope, weight)) => match home {
+                            Some(home) => home.deliver(from, envelope, weight),
+                            None => switch.divide(from, envelope, weight, |_, envelope| Some(envelope)),
+                        },
                         Err(error) => {
                             refused.count(Why::PeerFrame);
                             return Err(io::Error::new(io::ErrorKind::InvalidData, error));

@@ -1,10 +1,10 @@
 //! One client: reads, plans, asks, and writes replies in order.
 //!
 //! ```text
-//!              ┌─ collect: answers from the mailbox find their places in line
-//!   wait ──────┼─ execute: everything that was read becomes requests under way
-//!    ▲         └─ write:   everything that is ready, with one call
-//!    └─ the socket, the mailbox, a late command, or an alarm
+//!   its task          read ──▶ execute: everything that was read becomes requests under way
+//!                      ▲ the socket, a late command, an alarm, room for more
+//!
+//!   the thread's turn  answers find their places in line ──▶ write: everything that is ready, with one call
 //! ```
 //!
 //! What is under way, and what waits to be written, is bounded: beyond that nothing more is executed, and soon nothing
@@ -16,21 +16,22 @@ use super::parse::{Limits, Malformed, Parser};
 use super::plan::{Late, Plan, Said};
 use super::queue::{Queue, size};
 use super::session::Session;
-use crate::call::{Call, Caller, Mailbox};
+use crate::alarm::Alarm;
+use crate::call::Call;
 use crate::clients::arrived;
 use crate::gateway::Gateway;
+use crate::home::{Client, Guest, Home};
 use crate::latency::Protocol;
 use crate::refused::Why;
 use atoll_node::shard::door::Answer;
-use std::future::{pending, poll_fn};
+use atoll_types::Time;
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::select;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 /// Requests under way: their answers may all be long, and nobody knows before they come.
 const UNDER_WAY_MOST: usize = 256;
@@ -52,7 +53,6 @@ const ARGUMENT_ROOM: usize = 64 * 1024;
 const REQUEST_ROOM: usize = 1 << 20;
 /// How long a client that is let go may take to read why.
 const LINGER: Duration = Duration::from_secs(1);
-const FAR: Duration = Duration::from_secs(86_400);
 
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -62,10 +62,9 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     begin: usize,
     queue: Queue,
-    mailbox: Arc<Mailbox>,
-    answers: Vec<(u64, Answer)>,
-    /// The largest answers lately, so that many of them are not asked for at once.
+    /// The largest answers lately, so that many of them are not asked for at once; and those of this turn.
     largest: usize,
+    largest_now: usize,
     late: Option<Late>,
     late_blocks: bool,
     output: Vec<u8>,
@@ -74,20 +73,19 @@ pub(crate) struct Connection {
     ended: bool,
     /// No request after this is looked at; the connection ends with the last reply.
     closing: bool,
-    alarm: Pin<Box<Sleep>>,
-    alarm_at: Instant,
+    alarm: Alarm,
     last_read: Instant,
+    /// When it was last looked at whether the client is still there.
+    checked: Instant,
     /// Since when a request is incomplete, and since when nothing could be written.
     partial_since: Option<Instant>,
     stuck_since: Option<Instant>,
-}
-
-enum Event {
-    Readable,
-    Writable,
-    Answers,
-    Late(Said),
-    Alarm,
+    /// Of its task, which sleeps.
+    waker: Waker,
+    /// Nothing is read until there is room.
+    paused: bool,
+    /// Found when something was written.
+    broken: Option<End>,
 }
 
 /// What ends a connection from this side.
@@ -117,66 +115,103 @@ impl Connection {
             input: Vec::new(),
             begin: 0,
             queue: Queue::default(),
-            mailbox: Mailbox::new(),
-            answers: Vec::new(),
             largest: LARGEST_AT_FIRST,
+            largest_now: 0,
             late: None,
             late_blocks: false,
             output: Vec::new(),
             written: 0,
             ended: false,
             closing: false,
-            alarm: Box::pin(sleep_until(now + FAR)),
-            alarm_at: now + FAR,
+            alarm: Alarm::new(now),
             last_read: now,
+            checked: now,
             partial_since: None,
             stuck_since: None,
+            waker: Waker::noop().clone(),
+            paused: false,
+            broken: None,
         }
     }
 
-    pub(crate) async fn serve(mut self) -> io::Result<()> {
-        match self.run().await {
+    pub(crate) async fn serve(self, home: &Rc<Home>) -> io::Result<()> {
+        let (mut connection, end) = home.serve(self, Connection::poll).await;
+        match end {
             End::Failed(error) => return Err(error),
-            End::TooSlow => self.session.gateway.refused().count(Why::TooSlow),
+            End::TooSlow => connection.session.gateway.refused().count(Why::TooSlow),
             End::Done => {}
         }
-        if self.closing {
-            self.linger().await;
+        if connection.closing {
+            connection.linger().await;
         }
         Ok(())
     }
 
-    async fn run(&mut self) -> End {
+    /// What its task does whenever it is woken.
+    fn poll(&mut self, guest: &Guest, context: &mut Context<'_>) -> Poll<End> {
+        if !self.waker.will_wake(context.waker()) {
+            self.waker = context.waker().clone();
+        }
+        let mut happened = None;
         loop {
-            self.collect();
-            self.execute();
-            if let Err(end) = self.write() {
-                return end;
+            self.execute(guest);
+            if let Err(end) = self.broken.take().map_or_else(|| self.write(), Err) {
+                return Poll::Ready(end);
             }
             // Room that writing made may be what the next request waits for.
-            if self.may_execute() && self.has_input() && self.partial_since.is_none() {
+            if self.may_go_on() {
                 continue;
             }
-            let is_idle = self.queue.len() == 0 && self.unwritten() == 0;
-            if is_idle && (self.closing || self.ended) || self.ended && self.late_blocks && self.late.is_some() {
-                return End::Done;
+            if self.is_over() {
+                return Poll::Ready(End::Done);
             }
+            self.paused = !self.wants_input();
             self.set_alarm();
-            let end = match self.wait().await {
-                Event::Readable => self.read(),
-                Event::Writable | Event::Answers => Ok(()),
-                Event::Late(said) => {
-                    self.late = None;
-                    self.session.rest = said.rest;
-                    self.queue.finish_late(said.reply);
-                    Ok(())
-                }
-                Event::Alarm => self.check_times(),
-            };
-            if let Err(end) = end {
-                return end;
+            match self.next(context, happened) {
+                Poll::Ready(Ok(at)) => happened = Some(at),
+                Poll::Ready(Err(end)) => return Poll::Ready(end),
+                Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// The next thing that happens, and when, after what happened before.
+    fn next(&mut self, context: &mut Context<'_>, before: Option<Instant>) -> Poll<Result<Instant, End>> {
+        if let Some(late) = &mut self.late
+            && let Poll::Ready(said) = late.as_mut().poll(context)
+        {
+            self.finish_late(said);
+            return Poll::Ready(Ok(Instant::now()));
+        }
+        // An error shows when it is tried.
+        if !self.paused && self.stream.poll_read_ready(context).is_ready() {
+            let now = Instant::now();
+            return Poll::Ready(self.read(now).map(|()| now));
+        }
+        if self.unwritten() > 0 && self.stream.poll_write_ready(context).is_ready() {
+            return Poll::Ready(Ok(Instant::now()));
+        }
+        if self.alarm.rings(context, before) {
+            let now = Instant::now();
+            return Poll::Ready(self.check_times(now).map(|()| now));
+        }
+        Poll::Pending
+    }
+
+    fn finish_late(&mut self, said: Said) {
+        self.late = None;
+        self.session.rest = said.rest;
+        self.queue.finish_late(said.reply);
+    }
+
+    /// Is there something that can be executed?
+    fn may_go_on(&self) -> bool {
+        self.may_execute() && self.has_input() && self.partial_since.is_none()
+    }
+
+    fn is_over(&self) -> bool {
+        let is_idle = self.queue.len() == 0 && self.unwritten() == 0;
+        is_idle && (self.closing || self.ended) || self.ended && self.late_blocks && self.late.is_some()
     }
 
     fn unwritten(&self) -> usize {
@@ -200,19 +235,11 @@ impl Connection {
         !self.ended && !self.closing && (self.may_execute() || self.input.len() - self.begin < AHEAD)
     }
 
-    fn collect(&mut self) {
-        self.mailbox.take(&mut self.answers);
-        if self.answers.is_empty() {
+    fn execute(&mut self, guest: &Guest) {
+        if !self.has_input() {
             return;
         }
-        self.largest /= 2;
-        for (number, answer) in self.answers.drain(..) {
-            self.largest = self.largest.max(size(&answer));
-            self.queue.answer(number, answer);
-        }
-    }
-
-    fn execute(&mut self) {
+        let now = self.session.gateway.clock().now();
         while self.may_execute() {
             let unread = &self.input[self.begin..];
             match self.parser.parse(unread) {
@@ -228,7 +255,7 @@ impl Connection {
                     self.begin += length;
                     self.partial_since = None;
                     if let Some(plan) = plan {
-                        self.carry_out(plan, length);
+                        self.carry_out(guest, now, plan, length);
                     }
                 }
                 Err(malformed) => {
@@ -244,7 +271,7 @@ impl Connection {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan, bytes: usize) {
+    fn carry_out(&mut self, guest: &Guest, now: Time, plan: Plan, bytes: usize) {
         let protocol = self.session.protocol;
         let (connection, from) = (self.session.number, crate::Protocol::Resp);
         match plan {
@@ -255,14 +282,14 @@ impl Connection {
             }
             Plan::Ask(slot, ask, expect) => {
                 let number = self.queue.push_one(protocol, bytes, expect);
-                let caller = Caller::Mailbox(self.mailbox.clone(), number);
-                self.session.gateway.call(Call { protocol: from, connection, slot, ask, caller });
+                let caller = guest.caller(number);
+                guest.call(now, Call { protocol: from, connection, slot, ask, caller });
             }
             Plan::Fan(asks, gather) => {
                 let first = self.queue.push_many(protocol, bytes, gather, asks.len());
                 for ((slot, ask), number) in asks.into_iter().zip(first..) {
-                    let caller = Caller::Mailbox(self.mailbox.clone(), number);
-                    self.session.gateway.call(Call { protocol: from, connection, slot, ask, caller });
+                    let caller = guest.caller(number);
+                    guest.call(now, Call { protocol: from, connection, slot, ask, caller });
                 }
             }
             Plan::Late { late, blocks } => {
@@ -334,7 +361,7 @@ impl Connection {
         }
     }
 
-    fn read(&mut self) -> Result<(), End> {
+    fn read(&mut self, now: Instant) -> Result<(), End> {
         if self.begin > 0 {
             self.input.drain(..self.begin);
             self.begin = 0;
@@ -346,32 +373,11 @@ impl Connection {
             Some(Ok(0)) => self.ended = true,
             Some(Ok(length)) => {
                 self.session.gateway.switch().traffic.from(Protocol::Resp).add_shared(length as u64);
-                self.last_read = Instant::now();
+                self.last_read = now;
             }
             Some(Err(error)) => return Err(error.into()),
         }
         Ok(())
-    }
-
-    async fn wait(&mut self) -> Event {
-        let wants_input = self.wants_input();
-        let wants_output = self.unwritten() > 0;
-        let Connection { stream, mailbox, late, alarm, .. } = self;
-        let late = async {
-            match late {
-                Some(late) => late.as_mut().await,
-                None => pending().await,
-            }
-        };
-        select! {
-            biased;
-            () = mailbox.filled() => Event::Answers,
-            said = late => Event::Late(said),
-            // An error shows when it is tried.
-            _ = poll_fn(|context| stream.poll_read_ready(context)), if wants_input => Event::Readable,
-            _ = poll_fn(|context| stream.poll_write_ready(context)), if wants_output => Event::Writable,
-            () = alarm.as_mut() => Event::Alarm,
-        }
     }
 
     /// When somebody has to look whether the client is still there.
@@ -386,24 +392,19 @@ impl Connection {
         }
     }
 
-    /// Set only to an earlier time: one that rings too early costs less than setting it for every request.
+    /// Also while requests are under way, since nobody sets it when they are answered.
     fn set_alarm(&mut self) {
-        if let Some(deadline) = self.deadline()
-            && deadline < self.alarm_at
-        {
-            self.alarm_at = deadline;
-            self.alarm.as_mut().reset(deadline);
+        let settings = self.session.gateway.settings();
+        let stuck = self.stuck_since.or(self.partial_since).map(|since| since + settings.slow);
+        let idle = (!settings.idle.is_zero()).then(|| self.last_read.max(self.checked) + settings.idle);
+        if let Some(time) = stuck.into_iter().chain(idle).min() {
+            self.alarm.set(time);
         }
     }
 
-    fn check_times(&mut self) -> Result<(), End> {
-        let now = Instant::now();
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
-            return Err(End::TooSlow);
-        }
-        self.alarm_at = now + FAR;
-        self.alarm.as_mut().reset(self.alarm_at);
-        Ok(())
+    fn check_times(&mut self, now: Instant) -> Result<(), End> {
+        self.checked = now;
+        if self.deadline().is_some_and(|deadline| deadline <= now) { Err(End::TooSlow) } else { Ok(()) }
     }
 
     /// Lets the client read the last reply: closing on bytes that nobody has read would take it back.
@@ -417,5 +418,22 @@ impl Connection {
             io::Result::Ok(())
         };
         let _ = timeout(LINGER, drain).await;
+    }
+}
+
+impl Client for Connection {
+    fn answer(&mut self, number: u64, answer: Answer) {
+        self.largest_now = self.largest_now.max(size(&answer));
+        let clock = self.session.gateway.clock();
+        self.queue.answer(number, answer, &mut self.output, OUTPUT_PAUSE + self.written, clock);
+    }
+
+    fn flush(&mut self) {
+        self.largest = (self.largest / 2).max(std::mem::take(&mut self.largest_now));
+        self.broken = self.write().err();
+        let has_room = self.paused && self.wants_input();
+        if self.broken.is_some() || self.unwritten() > 0 || has_room || self.may_go_on() || self.is_over() {
+            self.waker.wake_by_ref();
+        }
     }
 }

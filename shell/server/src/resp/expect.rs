@@ -9,7 +9,7 @@ use atoll_kv::{Answer as Kv, Detail, Failure, Outcome, Remaining};
 use atoll_node::shard::door::{Answer, Reason};
 use atoll_node::store;
 use atoll_stream::{Answer as Streams, Outcome as StreamOutcome};
-use atoll_types::Time;
+use atoll_types::{Few, Time};
 
 /// The reply to a command that is one request to the core.
 #[derive(Debug)]
@@ -194,7 +194,7 @@ pub(crate) fn number(payload: &[u8]) -> Result<u64, Fault> {
     Ok(number)
 }
 
-fn outcomes(payload: &[u8]) -> Result<Vec<Outcome<'_>>, Fault> {
+fn outcomes(payload: &[u8]) -> Result<Few<Outcome<'_>>, Fault> {
     let answer = kv(payload)?;
     let Kv::Done(outcomes) = answer else { return Err(other_kv(&answer)) };
     Ok(outcomes)
@@ -241,6 +241,8 @@ impl Expect {
                 let Kv::Remaining(remaining) = answer else { return Err(other_kv(&answer)) };
                 reply.integer(remain.of(remaining, clock.now()));
             }
+            // No other reply is as frequent, and this one needs no more than a look.
+            Expect::Written(Say::Ok, _) if atoll_kv::is_done(payload) => reply.ok(),
             Expect::Written(say, unmet) => {
                 let answer = kv(payload)?;
                 match (&answer, unmet) {

@@ -33,9 +33,11 @@ mod tail;
 mod transaction;
 
 use crate::gateway::Gateway;
+use crate::home::Home;
 use std::io;
+use std::rc::Rc;
 use tokio::net::TcpStream;
 
-pub(crate) async fn serve(stream: TcpStream, gateway: Gateway) -> io::Result<()> {
-    connection::Connection::new(stream, gateway).serve().await
+pub(crate) async fn serve(stream: TcpStream, gateway: Gateway, home: &Rc<Home>) -> io::Result<()> {
+    connection::Connection::new(stream, gateway).serve(home).await
 }

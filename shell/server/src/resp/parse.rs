@@ -190,8 +190,12 @@ impl Parser {
 
     /// The number between `from` and the end of its line; `at` goes behind the line.
     fn number(&mut self, buffer: &[u8], from: usize, wrong: Malformed) -> Result<Option<i64>, Malformed> {
-        // The longest number has twenty characters.
         let line = buffer.get(from..).unwrap_or_default();
+        if let Some((number, length)) = short_number(line) {
+            self.at = from + length;
+            return Ok(Some(number));
+        }
+        // The longest number has twenty characters.
         let Some(end) = line.iter().take(32).position(|&byte| byte == b'\n') else {
             return if line.len() >= 32 { Err(wrong) } else { Ok(None) };
         };
@@ -271,6 +275,20 @@ impl Parser {
             });
         }
     }
+}
+
+/// What nearly every length is: a few digits and the end of the line. With the length of the line; none for all else.
+fn short_number(line: &[u8]) -> Option<(i64, usize)> {
+    let mut number = 0;
+    for (place, &byte) in line.iter().enumerate().take(8) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_end = place > 0 && byte == b'\r' && line.get(place + 1) == Some(&b'\n');
+            return is_end.then_some((number, place + 2));
+        }
+        number = number * 10 + i64::from(digit);
+    }
+    None
 }
 
 /// `GET /path HTTP/1.1`, and whatever else a browser may begin with.

@@ -92,7 +92,18 @@ impl Queue {
         }
     }
 
-    pub(crate) fn answer(&mut self, number: u64, answer: Answer) {
+    /// Keeps the answer until its turn comes; or writes it, where it has come and `out` has less than `most` bytes.
+    pub(crate) fn answer(&mut self, number: u64, answer: Answer, out: &mut Vec<u8>, most: usize, clock: &Clock) {
+        if number == self.first * PARTS
+            && out.len() < most
+            && let Some(Waiting { protocol, bytes, state: State::One(expect, None) }) = self.line.front()
+        {
+            expect.write(&answer, clock, &mut Reply { out, protocol: *protocol });
+            self.bytes -= bytes;
+            self.line.pop_front();
+            self.first += 1;
+            return;
+        }
         let (place, part) = (number / PARTS, (number % PARTS) as usize);
         let place = place.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         let Some(waiting) = place.and_then(|place| self.line.get_mut(place)) else { return };
@@ -148,18 +159,27 @@ mod tests {
         let second = queue.push_many(Protocol::Two, 10, Gather::Kind, 2);
         queue.push_ready(Protocol::Two, b"+PONG\r\n".to_vec());
         let mut out = Vec::new();
-        queue.answer(second + 1, Answer::Unknown);
+        let answer = |queue: &mut Queue, number: u64, out: &mut Vec<u8>| {
+            queue.answer(number, Answer::Unknown, out, 1000, &clock);
+        };
+        answer(&mut queue, second + 1, &mut out);
         queue.flush(&mut out, 1000, &clock);
         assert!(out.is_empty(), "the first is missing");
-        queue.answer(first, Answer::Unknown);
+        queue.answer(first, Answer::Unknown, &mut out, 0, &clock);
+        assert!(out.is_empty(), "there is no room now");
         queue.flush(&mut out, 1000, &clock);
         assert!(out.starts_with(b"-UNKNOWN") && out.ends_with(b"\r\n"));
         assert_eq!(queue.len(), 2, "half of the second is missing");
-        queue.answer(second, Answer::Unknown);
+        answer(&mut queue, second, &mut out);
         queue.flush(&mut out, 1000, &clock);
         assert!(out.ends_with(b"+PONG\r\n"));
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
-        queue.answer(first, Answer::Unknown);
-        queue.answer(u64::MAX, Answer::Unknown);
+        answer(&mut queue, first, &mut out);
+        answer(&mut queue, u64::MAX, &mut out);
+        let third = queue.push_one(Protocol::Two, 10, Expect::Value);
+        let before = out.len();
+        answer(&mut queue, third, &mut out);
+        assert!(out.len() > before, "one whose turn it is is not kept");
+        assert_eq!((queue.len(), queue.bytes()), (0, 0));
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) from: String,
     /// The client has asked who serves what: it is sent there, not hopped.
     pub(crate) routed: bool,
+    /// The last command.
+    command: Option<&'static table::Entry>,
     transaction: Option<Transaction>,
     pub(crate) rest: Option<Rest>,
 }
@@ -41,6 +43,7 @@ impl Session {
             name: Vec::new(),
             from,
             routed: false,
+            command: None,
             transaction: None,
             rest: None,
         }
@@ -71,7 +74,7 @@ impl Session {
     }
 
     fn try_plan(&mut self, arguments: Arguments<'_>) -> Result<Plan, Fault> {
-        let entry = table::check(arguments);
+        let entry = table::check(arguments, &mut self.command);
         if self.transaction.is_some() {
             return self.in_transaction(entry.map(|entry| entry.verb), arguments);
         }

@@ -8,14 +8,14 @@ use super::parse::Arguments;
 use super::plan::{Asker, Late, Plan, Said, read, write};
 use super::reply::{Fault, Protocol, bytes};
 use super::table::{Read, Write, wrong_number};
-use crate::data::{kv_command, kv_query};
+use crate::data::{kv_command, kv_put, kv_query};
 use atoll_kv::{Action, Answer, Command, Condition, Failure, Operation, Query, Ttl};
-use atoll_types::{HashSlot, Payload, Time};
+use atoll_types::{Few, HashSlot, Payload, Time};
 
 /// A command that writes, as operations that are one batch.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    pub(crate) operations: Vec<Operation<'a>>,
+    pub(crate) operations: Few<Operation<'a>>,
     pub(crate) say: Say,
     unmet: Unmet,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn one(key: &'a [u8], action: Action<'a>, say: Say) -> Result<Batch<'a>, Fault> {
         check_key(key)?;
-        Ok(Batch { operations: vec![Operation::new(key, action)], say, unmet: Unmet::Null })
+        Ok(Batch { operations: Few::One(Operation::new(key, action)), say, unmet: Unmet::Null })
     }
 
     /// Can fail by a condition: then, in a transaction, nothing else would be done either.
@@ -67,6 +67,9 @@ pub(crate) fn change(
     protocol: Protocol,
     asker: impl FnOnce() -> Asker,
 ) -> Result<Plan, Fault> {
+    if verb == Write::Set && arguments.len() == 3 {
+        return put(arguments.get(1), arguments.get(2), most);
+    }
     let batch = batch(verb, arguments, most)?;
     let operation = &batch.operations[..];
     if let [Operation { key, condition: Condition::Absent, action: Action::GetAndPut { .. } }] = operation {
@@ -78,6 +81,13 @@ pub(crate) fn change(
     batch.plan()
 }
 
+/// SET without any option, straight to its bytes: no other command is sent as often.
+fn put(key: &[u8], value: &[u8], most: usize) -> Result<Plan, Fault> {
+    check_key(key)?;
+    check_value(value, most)?;
+    Ok(Plan::Ask(HashSlot::of(key), write(kv_put(key, value)), Expect::Written(Say::Ok, Unmet::Null)))
+}
+
 /// What this command writes.
 pub(crate) fn batch<'a>(verb: Write, arguments: Arguments<'a>, most: usize) -> Result<Batch<'a>, Fault> {
     let (key, value) = (arguments.get(1), arguments.get(2));
@@ -87,13 +97,13 @@ pub(crate) fn batch<'a>(verb: Write, arguments: Arguments<'a>, most: usize) -> R
             check_key(key)?;
             check_value(value, most)?;
             let say = if set.get { Say::Old } else { Say::Ok };
-            Ok(Batch { operations: vec![set.operation(arguments)], say, unmet: Unmet::Null })
+            Ok(Batch { operations: Few::One(set.operation(arguments)), say, unmet: Unmet::Null })
         }
         Write::Setnx => {
             check_key(key)?;
             check_value(value, most)?;
             let operation = Operation::new(key, Action::Put { value, ttl: Ttl::Never }).on(Condition::Absent);
-            Ok(Batch { operations: vec![operation], say: Say::One, unmet: Unmet::Zero })
+            Ok(Batch { operations: Few::One(operation), say: Say::One, unmet: Unmet::Zero })
         }
         Write::Setex | Write::Psetex => {
             let value = arguments.get(3);
@@ -148,7 +158,7 @@ fn pairs<'a>(arguments: Arguments<'a>, most: usize) -> Result<Batch<'a>, Fault> 
         return Err(Fault::new(text));
     }
     one_slot(operations.iter().map(|operation| operation.key))?;
-    Ok(Batch { operations, say: Say::Ok, unmet: Unmet::Null })
+    Ok(Batch { operations: operations.into(), say: Say::Ok, unmet: Unmet::Null })
 }
 
 fn expiry(verb: Write, number: i64) -> Result<Ttl, Fault> {

@@ -108,6 +108,7 @@ pub(crate) struct Entry {
     pub(crate) flags: &'static [&'static str],
     /// The first and the last argument that is a key, and how far from one to the next. Below zero: from the end.
     pub(crate) keys: (i8, i8, i8),
+    word: u64,
 }
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -119,7 +120,18 @@ const ONE: (i8, i8, i8) = (1, 1, 1);
 const ALL: (i8, i8, i8) = (1, -1, 1);
 
 const fn entry(name: &'static str, verb: Verb, arity: i8, flags: &'static [&'static str], keys: (i8, i8, i8)) -> Entry {
-    Entry { name, verb, arity, flags, keys }
+    Entry { name, verb, arity, flags, keys, word: word(name.as_bytes()) }
+}
+
+/// The first eight letters of a name as one number, in lower case: most names have no more.
+const fn word(name: &[u8]) -> u64 {
+    let (mut word, mut place) = (0, 0);
+    while place < name.len() && place < 8 {
+        // Makes a letter small, and no letter of what is none.
+        word |= ((name[place] | 0x20) as u64) << (8 * place);
+        place += 1;
+    }
+    word
 }
 
 /// In the order of their names.
@@ -182,18 +194,30 @@ pub(crate) static TABLE: &[Entry] = &[
     entry("xtrim", Verb::Streams(Streams::Xtrim), -4, SHRINK, ONE),
 ];
 
+impl Entry {
+    fn is(&self, word: u64, name: &[u8]) -> bool {
+        self.word == word
+            && self.name.len() == name.len()
+            && (name.len() <= 8 || self.name.as_bytes()[8..].eq_ignore_ascii_case(&name[8..]))
+    }
+}
+
+/// What `find` finds, or the one that was found before, which it mostly is again.
+fn find_again(name: &[u8], before: &mut Option<&'static Entry>) -> Option<&'static Entry> {
+    if !before.is_some_and(|before| before.is(word(name), name)) {
+        *before = find(name);
+    }
+    *before
+}
+
 pub(crate) fn find(name: &[u8]) -> Option<&'static Entry> {
-    let mut lower = [0; 16];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    let place = TABLE.binary_search_by(|entry| entry.name.as_bytes().cmp(lower)).ok()?;
-    Some(&TABLE[place])
+    let word = word(name);
+    TABLE.iter().find(|entry| entry.is(word, name))
 }
 
 /// The command of this request, if it is one with as many arguments as it needs.
-pub(crate) fn check(arguments: Arguments<'_>) -> Result<&'static Entry, Fault> {
-    let entry = find(arguments.get(0)).ok_or_else(|| unknown(arguments))?;
+pub(crate) fn check(arguments: Arguments<'_>, before: &mut Option<&'static Entry>) -> Result<&'static Entry, Fault> {
+    let entry = find_again(arguments.get(0), before).ok_or_else(|| unknown(arguments))?;
     let (given, wanted) = (arguments.len(), usize::from(entry.arity.unsigned_abs()));
     let fits = if entry.arity < 0 { given >= wanted } else { given == wanted };
     if fits { Ok(entry) } else { Err(wrong_number(entry.name)) }
@@ -201,7 +225,7 @@ pub(crate) fn check(arguments: Arguments<'_>) -> Result<&'static Entry, Fault> {
 
 /// The keys of a request, for clients that route themselves.
 pub(crate) fn keys(arguments: Arguments<'_>) -> Result<Vec<&[u8]>, Fault> {
-    let entry = check(arguments)?;
+    let entry = check(arguments, &mut None)?;
     let (first, last, step) = entry.keys;
     if entry.verb == Verb::Streams(Streams::Xread) {
         let begin = arguments.iter().position(|argument| argument.eq_ignore_ascii_case(b"STREAMS"));
@@ -240,6 +264,13 @@ mod tests {
         assert!(TABLE.is_sorted_by(|one, other| one.name < other.name));
         for entry in TABLE {
             assert_eq!(find(entry.name.to_ascii_uppercase().as_bytes()).map(|found| found.verb), Some(entry.verb));
+        }
+        let mut before = None;
+        for name in ["get", "GET", "gett", "set", "get"] {
+            assert_eq!(
+                find_again(name.as_bytes(), &mut before).map(|entry| entry.name),
+                find(name.as_bytes()).map(|entry| entry.name)
+            );
         }
         assert!(find(b"").is_none() && find(b"getx").is_none() && find(&[b'a'; 100]).is_none());
     }

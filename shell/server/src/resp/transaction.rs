@@ -54,7 +54,7 @@ fn batch<'a>(verb: Verb, arguments: Arguments<'a>, most: usize) -> Result<Batch<
             if batch.is_conditional() {
                 return Err(not_here("a command with a condition (NX, XX)"));
             }
-            Ok(Batch::Values(batch.operations, batch.say, None))
+            Ok(Batch::Values(batch.operations.to_vec(), batch.say, None))
         }
         Verb::Read(Read::Get) => each(Action::Get, Say::Old, None),
         Verb::Read(Read::Mget) => each(Action::Get, Say::Values, None),
@@ -144,7 +144,7 @@ impl Transaction {
             }
         }
         if batches.is_empty() {
-            let values = Command { operations };
+            let values = Command { operations: operations.into() };
             let command = match names.is_empty() {
                 true => kv_command(&values),
                 false => store::both(&values, &atoll_stream::Command { operations: names }),

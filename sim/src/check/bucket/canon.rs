@@ -12,9 +12,8 @@
 
 use super::broken;
 use atoll_replica::Log;
-use atoll_types::{BucketBody, BucketEntry, Epoch, Mark, Offset};
+use atoll_types::{BucketBody, BucketEntry, Entries, Epoch, Mark, Offset};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const RULE: &str = "bucket log";
 
@@ -39,8 +38,8 @@ struct Canon {
     /// False of a lossy one that nobody has served yet: its beginning is what its first primary has.
     known: bool,
     base: Mark,
-    /// The first has the offset after the base.
-    entries: Vec<Arc<BucketEntry>>,
+    /// One by one; the first has the offset after the base.
+    entries: Vec<Entries>,
     /// In which epoch each was first committed.
     epochs: Vec<Epoch>,
     /// By the offset that was applied last.
@@ -60,8 +59,8 @@ impl Canon {
         Offset(self.last().0 - later)
     }
 
-    fn entry(&self, offset: Offset) -> Option<&Arc<BucketEntry>> {
-        self.entries.get(usize::try_from(offset.0.checked_sub(self.base.offset.0 + 1)?).ok()?)
+    fn entry(&self, offset: Offset) -> Option<BucketEntry<'_>> {
+        self.entries.get(usize::try_from(offset.0.checked_sub(self.base.offset.0 + 1)?).ok()?)?.first()
     }
 
     fn mark(&self, offset: Offset) -> Option<Mark> {
@@ -97,8 +96,8 @@ impl Canons {
     /// One of the halves of a log that must end with the split that was written in `epoch`.
     pub(crate) fn halve(&mut self, whole: LogId, epoch: Epoch) -> Result<LogId, crate::Violation> {
         let log = &self.logs[whole.0];
-        let last = log.entries.last();
-        if !last.is_some_and(|last| last.body == BucketBody::Split && last.epoch == epoch) {
+        let last = log.entry(log.last());
+        if !last.is_some_and(|last| matches!(last.body, BucketBody::Split) && last.epoch == epoch) {
             let detail = format!("a bucket is divided by its epoch {epoch}, and its last committed entry is {last:?}");
             return Err(broken(RULE, detail));
         }
@@ -143,7 +142,7 @@ impl Canons {
         if !canon.known {
             (canon.known, canon.base) = (true, held.base());
             let offsets = (held.base().offset.0 + 1..=committed.0).map(Offset);
-            canon.entries = offsets.map_while(|offset| held.get(offset).cloned()).collect();
+            canon.entries = offsets.map_while(|offset| held.get(offset).map(|entry| Entries::one(&entry))).collect();
             canon.epochs = vec![epoch; canon.entries.len()];
             return Ok(());
         }
@@ -178,10 +177,10 @@ impl Canons {
         who: &str,
         (log, epoch): (LogId, Epoch),
         mark: Mark,
-        entry: &Arc<BucketEntry>,
+        entry: &Entries,
     ) -> Result<(), crate::Violation> {
         let offset = mark.offset;
-        if mark.epoch != entry.epoch {
+        if mark.epoch != entry.epoch() {
             return Err(broken(RULE, format!("{who} commits {entry:?} as {mark}")));
         }
         if self.is_unknown(log, offset) {
@@ -194,7 +193,7 @@ impl Canons {
             return Ok(());
         }
         match self.logs[self.owner(log, offset).0].entry(offset) {
-            Some(known) if known == entry => Ok(()),
+            Some(known) if Some(known) == entry.first() => Ok(()),
             Some(known) => {
                 Err(broken(RULE, format!("{who} commits {entry:?} at {offset}, where {known:?} is committed")))
             }
@@ -267,8 +266,8 @@ mod tests {
     use super::*;
     use atoll_types::{Slot, Time};
 
-    fn entry(slot: u64, time: u64, body: BucketBody) -> Arc<BucketEntry> {
-        Arc::new(BucketEntry { epoch: Epoch { slot: Slot(slot), ..Epoch::ZERO }, time: Time(time), body })
+    fn entry(slot: u64, time: u64, body: BucketBody<'static>) -> Entries {
+        Entries::one(&BucketEntry { epoch: Epoch { slot: Slot(slot), ..Epoch::ZERO }, time: Time(time), body })
     }
 
     fn mark(slot: u64, offset: u64) -> Mark {
@@ -315,14 +314,14 @@ mod tests {
     fn a_primary_begins_with_all_that_is_committed() {
         let (mut canons, log) = with_two();
         let mut held = Log::new(Mark::default());
-        held.append(entry(5, 1, BucketBody::Tick));
+        held.append(&entry(5, 1, BucketBody::Tick));
         canons.on_serving("n1", (log, mark(7, 0).epoch), &held, Offset(0), Offset(1)).expect_err("one is missing");
         canons.on_serving("n1", (log, mark(5, 0).epoch), &held, Offset(0), Offset(1)).expect("it began before that");
-        held.append(entry(6, 2, BucketBody::Split));
+        held.append(&entry(6, 2, BucketBody::Split));
         canons.on_serving("n1", (log, mark(7, 0).epoch), &held, Offset(0), Offset(2)).expect_err("another one");
         held.cut(Offset(1));
-        held.append(entry(5, 2, BucketBody::Split));
-        held.append(entry(6, 2, BucketBody::Tick));
+        held.append(&entry(5, 2, BucketBody::Split));
+        held.append(&entry(6, 2, BucketBody::Tick));
         canons.on_serving("n1", (log, mark(7, 0).epoch), &held, Offset(0), Offset(3)).expect("all, and more");
     }
 
@@ -348,7 +347,7 @@ mod tests {
         let (mut canons, _) = with_two();
         let log = canons.fork();
         let mut held = Log::new(Mark::default());
-        held.append(entry(5, 1, BucketBody::Tick));
+        held.append(&entry(5, 1, BucketBody::Tick));
         canons.on_applied("n1", log, mark(5, 2), 1).expect("nobody knows yet");
         canons.on_serving("n1", (log, mark(7, 0).epoch), &held, Offset(1), Offset(1)).expect("it is whatever it has");
         canons

@@ -9,7 +9,7 @@ use super::edicts::Office;
 use crate::Violation;
 use crate::host::Host;
 use crate::plan::host_name;
-use atoll_types::{BucketEntry, BucketId, Epoch, Offset};
+use atoll_types::{BucketId, Entries, Epoch, Offset};
 
 const RULE: &str = "all members";
 
@@ -69,7 +69,7 @@ pub(crate) fn all_hold(
     actor: &Actor,
     office: &Office,
     (bucket, epoch): (BucketId, Epoch),
-    (offset, entry): (Offset, &BucketEntry),
+    (offset, entry): (Offset, &Entries),
 ) -> Result<(), Violation> {
     for &member in office.members.keys() {
         let Some(bearer) = hosts.iter().position(|host| host.identity() == Some((actor.cluster, member))) else {
@@ -94,7 +94,7 @@ fn lacks(
     hosts: &[Host],
     bearer: usize,
     (bucket, epoch): (BucketId, Epoch),
-    (offset, entry): (Offset, &BucketEntry),
+    (offset, entry): (Offset, &Entries),
 ) -> bool {
     if hosts[bearer].config.durable {
         // What was acknowledged and then damaged on the disk does not take the acknowledgement back. The copy says so
@@ -106,7 +106,7 @@ fn lacks(
     }
     let present = replica(&hosts[bearer], bucket).filter(|replica| replica.seen() == epoch);
     present.is_some_and(|replica| match replica.log().get(offset) {
-        Some(held) => **held != *entry,
+        Some(held) => Some(held) != entry.first(),
         None => replica.log().base().offset < offset,
     })
 }

@@ -6,24 +6,23 @@
 use crate::host::Host;
 use atoll_replica::Replica;
 use atoll_replica::message::Ack;
-use atoll_types::{BucketEntry, BucketId, BucketRecord, ClusterId, Epoch, Mark, NodeId, Offset, SlotRange};
+use atoll_types::{BucketId, BucketRecord, ClusterId, Entries, Epoch, Mark, NodeId, Offset, SlotRange};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A copy as it can be read back.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     range: SlotRange,
     base: Mark,
-    /// The first has the offset after the base.
-    entries: Vec<Arc<BucketEntry>>,
+    /// One by one; the first has the offset after the base.
+    entries: Vec<Entries>,
 }
 
 impl Held {
     fn of(replica: &Replica) -> Held {
         let log = replica.log();
-        let offsets = (log.base().offset.0 + 1..=log.last_offset().0).map(Offset);
-        let entries = offsets.filter_map(|offset| log.get(offset).cloned()).collect();
+        let entries =
+            log.all_from(log.base().offset.next()).iter().flat_map(|row| row.each().collect::<Vec<_>>()).collect();
         Held { range: replica.range(), base: log.base(), entries }
     }
 
@@ -36,9 +35,9 @@ impl Held {
     }
 
     /// Holds this entry, or a state that came of it.
-    pub(crate) fn holds(&self, offset: Offset, entry: &BucketEntry) -> bool {
+    pub(crate) fn holds(&self, offset: Offset, entry: &Entries) -> bool {
         let above = offset.0.checked_sub(self.base.offset.0 + 1);
-        above.is_none_or(|index| self.entries.get(index as usize).is_some_and(|held| **held == *entry))
+        above.is_none_or(|index| self.entries.get(index as usize).is_some_and(|held| held == entry))
     }
 }
 
@@ -85,7 +84,7 @@ impl Copies {
             BucketRecord::Appended { first, entries, .. } => {
                 if let Some(copy) = held.get_mut(&bucket) {
                     copy.cut(first.previous());
-                    copy.entries.extend(entries.iter().cloned());
+                    copy.entries.extend(entries.each());
                 }
             }
             BucketRecord::Cut { to, .. } => {

@@ -288,7 +288,7 @@ impl BucketChecks {
             self.compared[host] = (actor.cluster, view.decided);
             self.edicts.must_agree(&host_name(host), actor.cluster, table)?;
         }
-        for (&bucket, replica) in core.shards().iter().flat_map(|shard| shard.replicas()) {
+        for (&bucket, replica) in core.shards().iter().flat_map(|shard| shard.replicas().iter()) {
             let changed = self.copies.note(host, bucket, replica);
             let Some(duty) = replica.duty().filter(|_| changed) else { continue };
             let appointment = &duty.appointment;

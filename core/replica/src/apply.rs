@@ -1,0 +1,105 @@
+//! What is committed is applied, in order; whoever waits for it is answered; and what is applied is forgotten in time.
+//!
+//! Not here: which entries are committed (`primary.rs`, `backup.rs`), what an entry does (`copy.rs`).
+
+use crate::copy::{Applied, Copy};
+use crate::event::Event;
+use crate::machine::{Replica, Role};
+use crate::sink::{Outcome, Sink, Ticket};
+use atoll_types::{BucketBody, BucketId, Mark, Offset, Payload, Position, Time};
+use std::collections::VecDeque;
+
+/// One part in so many of a copy's state is kept as log besides.
+const LOG_SHARE: usize = 32;
+/// And so many bytes in any case: a short absence must not cost a copy of the whole bucket.
+const LOG_LEAST: usize = 64 << 10;
+/// While copies are missing, one part in so many, and so many times the rest: whoever is away needs it when it returns.
+const LOG_SHARE_SHORT: usize = 4;
+const SHORT_FACTOR: usize = 8;
+
+impl Replica {
+    /// Applies what is committed, and answers whoever waits for it.
+    pub(crate) fn apply(&mut self, now: Time, sink: &mut Sink) {
+        let epoch = self.epoch();
+        let Replica { bucket, log, copy, committed, role, pending, split_at, .. } = self;
+        let count = committed.above(copy.applied.offset) as usize;
+        for entry in log.rows(copy.applied.offset.next()).take(count) {
+            // A read that came before this was written does not see it.
+            if let Role::Primary(primary) = role {
+                primary.answer_reads(sink, *bucket, epoch, copy);
+            }
+            let applied = copy.apply(&entry, now);
+            if matches!(entry.body, BucketBody::Split) {
+                *split_at = Some(copy.applied);
+            }
+            if sink.watched {
+                let (bucket, mark, digest) = (*bucket, copy.applied, copy.digest());
+                sink.event(|| Event::Applied { bucket, mark, digest });
+            }
+            // An answer gets memory of its own only where somebody waits for it.
+            if pending.front().is_some_and(|(waiting, _)| *waiting <= copy.applied.offset) {
+                answer_write(pending, sink, *bucket, copy, applied);
+            }
+        }
+        self.trim(sink);
+    }
+
+    /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
+    /// share of what a snapshot would be, up to the setting: kept without regard to the state, the logs of many buckets
+    /// would take a good part of what their keys take.
+    fn trim(&mut self, sink: &Sink) {
+        let is_short = self.duty.as_ref().is_some_and(|duty| duty.short);
+        let (factor, part) = if is_short { (SHORT_FACTOR, LOG_SHARE_SHORT) } else { (1, LOG_SHARE) };
+        let (most, window) = (sink.settings.log * factor, sink.settings.window_bytes);
+        if self.log.len() <= most && self.log.bytes() <= LOG_LEAST.min(window) {
+            return;
+        }
+        let applied = self.copy.applied.offset;
+        let needed = match &self.role {
+            Role::Primary(primary) => {
+                primary.wanted_by_slow(self.log.last_offset(), (sink.settings.log * SHORT_FACTOR) as u64)
+            }
+            Role::Backup(_) | Role::Idle => applied,
+        };
+        // Few large entries are as good a reason as many small ones.
+        let is_long = self.log.bytes() > window;
+        let share = if is_long { 0 } else { (self.copy.bytes() / part).max(LOG_LEAST * factor) };
+        self.log.trim(applied.min(needed), share);
+        self.log.trim(Offset(applied.0.saturating_sub(most as u64)).min(needed), 0);
+    }
+}
+
+/// Tells whoever waits for the entry that was just applied.
+fn answer_write(
+    pending: &mut VecDeque<(Offset, Ticket)>,
+    sink: &mut Sink,
+    bucket: BucketId,
+    copy: &Copy,
+    applied: Applied,
+) {
+    let offset = copy.applied.offset;
+    let mut waits = None;
+    while let Some(&(waiting, ticket)) = pending.front()
+        && waiting <= offset
+    {
+        pending.pop_front();
+        waits = (waiting == offset).then_some(ticket);
+    }
+    let Some(ticket) = waits else { return };
+    let done = |mark: Mark, payload: Payload, duplicate: bool| {
+        let position = Position { bucket, mark };
+        Outcome::Done { position, payload, duplicate }
+    };
+    sink.answer(
+        ticket,
+        match applied {
+            Applied::Done => done(copy.applied, copy.answer().into(), false),
+            Applied::Duplicate(first) => {
+                let (mark, payload) = *first;
+                done(mark, payload, true)
+            }
+            Applied::Refused(refusal) => Outcome::Refused(*refusal),
+            Applied::Nothing => Outcome::Moved, // No caller waits for an entry that nobody asked for.
+        },
+    );
+}
