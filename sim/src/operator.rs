@@ -134,7 +134,7 @@ impl World {
         let Some((leader, view)) = self.leader() else { return Ok(()) };
         let (Some(me), Some(state), Some(table)) = (view.identity, view.state, view.distributor) else { return Ok(()) };
         let needed = |node: NodeId| !table.may_depart_by_time(node) && !self.is_somewhere(me.cluster, node);
-        let mut members = state.members.iter().filter(|(_, member)| !member.ordered_out).map(|(&node, _)| node);
+        let mut members = state.members.iter().filter(|(_, member)| !member.is_to_go()).map(|(&node, _)| node);
         let Some(node) = members.find(|&node| needed(node)) else { return Ok(()) };
         self.trace.say(self.now, format!("an operator gives up {node} and what it held"));
         let ticket = self.checks.once.order(leader);

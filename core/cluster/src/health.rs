@@ -306,7 +306,7 @@ fn judge_one(
     let stalled = seen.stalled(now, patience);
     let incarnation = member.incarnation;
     let current = seen.incarnation == incarnation;
-    if member.ordered_out {
+    if member.is_to_go() {
         return verdicts.departures.push((node, Why::Ordered));
     }
     match member.standing {

@@ -25,8 +25,9 @@ pub struct Member {
     /// The slot of the government that named it.
     pub arrived: Slot,
     pub standing: Standing,
-    /// An operator wants it gone. Standing tells how it is until then.
-    pub ordered_out: bool,
+    /// The life that an operator wants gone. Standing tells how it is until then. Whoever starts it again before it has
+    /// departed wants it back: that life departs as well, and then arrives anew.
+    pub ordered_out: Option<Incarnation>,
     /// Its clock is off: it should lead no bucket.
     pub skewed: bool,
 }
@@ -56,14 +57,19 @@ impl Member {
             durable: newcomer.durable,
             arrived,
             standing,
-            ordered_out: false,
+            ordered_out: None,
             skewed: false,
         }
     }
 
     /// What it is when it is acclimated and heard.
     pub fn once_present(&self) -> Standing {
-        if self.ordered_out { Standing::Leaving } else { Standing::Present }
+        if self.is_to_go() { Standing::Leaving } else { Standing::Present }
+    }
+
+    /// An operator wants it gone, in this life or the one before.
+    pub fn is_to_go(&self) -> bool {
+        self.ordered_out.is_some()
     }
 
     pub fn is_absent(&self) -> bool {

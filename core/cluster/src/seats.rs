@@ -49,7 +49,7 @@ fn voters(state: &State, sight: &Sight<'_>, gone: Option<NodeId>) -> Option<Vec<
     };
     order.extend(state.government.learners.iter().copied().filter(seatable));
     order.extend(seated.iter().copied().filter(|node| *node != sight.me && absent(node)));
-    let leaving = state.members.get(&sight.me).is_some_and(|member| member.ordered_out);
+    let leaving = state.members.get(&sight.me).is_some_and(Member::is_to_go);
     let seats = seats_for(order.len(), state.government.voter_count(), state.alone)?;
     // The only voter cannot leave before there is another to lead.
     let seats = if leaving && seats == 1 { order.len().min(2) } else { seats };

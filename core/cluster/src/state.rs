@@ -152,7 +152,7 @@ impl State {
                 }
                 // Whoever the operator chose is wanted, whatever was said of it before.
                 if let Some(member) = self.members.get_mut(&leader) {
-                    (member.standing, member.ordered_out) = (Standing::Present, false);
+                    (member.standing, member.ordered_out) = (Standing::Present, None);
                 }
                 effects.push(Effect::StandingChanged);
             }
@@ -311,7 +311,7 @@ impl State {
                     return false;
                 }
                 if let Some(member) = self.members.get_mut(node) {
-                    member.ordered_out = true;
+                    member.ordered_out = Some(member.incarnation);
                     if member.standing == Standing::Present {
                         member.standing = Standing::Leaving;
                     }
@@ -378,5 +378,53 @@ impl State {
 impl Default for State {
     fn default() -> Self {
         State::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::{Endpoints, Incarnation, Newcomer};
+
+    fn life(life: u32) -> Incarnation {
+        Incarnation { life, cookie: Cookie(life.into()) }
+    }
+
+    fn member(node: u32) -> Member {
+        let newcomer = Newcomer {
+            node: NodeId(node),
+            name: format!("n{node}").as_str().into(),
+            address: format!("n{node}").as_str().into(),
+            endpoints: Endpoints::default(),
+            incarnation: life(1),
+            zone: "".into(),
+            weight: 1,
+            level: Level(1),
+            durable: true,
+        };
+        Member::new(&newcomer, Slot(1), Standing::Present)
+    }
+
+    #[test]
+    fn an_order_to_depart_is_for_the_life_it_was_given_to_and_stays_with_the_member() {
+        let mut state = State::new();
+        state.members = (1..=3).map(|node| (NodeId(node), member(node))).collect();
+        let (node, mut effects) = (NodeId(3), Vec::new());
+        state.set_absent(Slot(2), node, Why::Dead, &mut effects);
+        let request = Request::Depart { node };
+        let from = Submission {
+            node: NodeId(1),
+            cookie: Cookie(1),
+            sequence: Sequence(1),
+            floor: Sequence(1),
+            request: request.clone(),
+        };
+        assert!(state.on_request(Slot(3), &from, &request, &mut effects));
+        let address = state.members[&node].address.clone();
+        let restarted = Edict::Restarted { node, incarnation: life(2), address, level: Level(1) };
+        state.on_edict(Slot(4), &restarted, &mut effects);
+        let member = &state.members[&node];
+        assert_eq!((member.incarnation, member.ordered_out), (life(2), Some(life(1))));
+        assert!(member.is_to_go(), "it departs all the same");
     }
 }

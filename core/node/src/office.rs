@@ -150,7 +150,7 @@ impl Member {
     pub(crate) fn judge(&mut self, context: &mut Context) {
         let (me, decided) = (self.me(), self.paxos.log().decided());
         // A leader that is to go as well goes last: two such would hand the lead to each other for ever.
-        let mut leaving = self.replicated.state.members.iter().filter(|(_, member)| member.ordered_out);
+        let mut leaving = self.replicated.state.members.iter().filter(|(_, member)| member.is_to_go());
         let leaving = leaving.next().is_some_and(|(&node, _)| node == me) && leaving.next().is_none();
         let own = self.own_edict(context);
         let stopped = self.has_stopped();
@@ -192,7 +192,7 @@ impl Member {
     /// One that is to go itself, or stops, would hand the lead back, for ever; one that is not heard cannot take it. A
     /// node that is to go leads until there is another.
     fn may_inherit(&self, now: Time, voter: NodeId) -> bool {
-        let stays = |member: &atoll_cluster::Member| !member.ordered_out && !member.is_absent();
+        let stays = |member: &atoll_cluster::Member| !member.is_to_go() && !member.is_absent();
         let near = self.office.as_ref().is_some_and(|office| office.health.is_near(now, voter));
         near && self.replicated.state.members.get(&voter).is_some_and(stays)
     }

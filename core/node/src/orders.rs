@@ -94,7 +94,7 @@ impl Member {
     pub(crate) fn let_drained_go(&mut self, context: &mut Context) {
         for node in self.replicated.distributor.drained() {
             let state = &self.replicated.state;
-            let stays = state.members.get(&node).is_some_and(|member| !member.ordered_out);
+            let stays = state.members.get(&node).is_some_and(|member| !member.is_to_go());
             let same = |request: &Request| matches!(request, Request::Depart { node: other } if *other == node);
             if stays && state.can_spare(node) && !self.submitter.is_waiting_for(same) {
                 self.submitter.submit(context.now, Request::Depart { node }, None);

@@ -173,7 +173,7 @@ pub fn roster(state: &State) -> Roster {
         zone: member.zone.clone(),
         weight: member.weight,
         durable: member.durable,
-        leaving: member.ordered_out,
+        leaving: member.is_to_go(),
         stopped: member.is_absent() && !member.may_return(),
         skewed: member.skewed,
     };

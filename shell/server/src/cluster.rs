@@ -268,7 +268,7 @@ impl ClusterThread {
         let member = state.members.get(&me.node).filter(|member| member.incarnation == me.incarnation);
         if let Some(member) = member {
             let drained = distributor.nodes().get(&me.node).is_some_and(|node| node.draining);
-            self.ordered_out = drained || member.ordered_out;
+            self.ordered_out = drained || member.ordered_out == Some(me.incarnation);
         }
     }
 
