@@ -135,7 +135,9 @@ impl Store {
             );
             let draft = folder.join("draft.conf");
             fs::write(&draft, settings)?;
-            run(Command::new("apt-get").env("APT_CONFIG", &draft).arg("update"))?;
+            // Without this it is content with lists that did not come, and whoever asks later finds no packages.
+            let strict = ["-o", "APT::Update::Error-Mode=any"];
+            run(Command::new("apt-get").env("APT_CONFIG", &draft).args(strict).arg("update"))?;
             fs::rename(draft, &config)?;
         }
         let mut command = Command::new("apt-get");
