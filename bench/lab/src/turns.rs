@@ -17,8 +17,8 @@ pub(crate) struct Arguments {
     /// Binaries to compare
     #[arg(value_delimiter = ',', default_value = "target/release/atoll")]
     atoll: Vec<PathBuf>,
-    /// Only cases whose name has one of these, as "pipelined" or "reads"
-    #[arg(long, value_delimiter = ',')]
+    /// Only cases whose name begins or ends with one of these, as "linear" or "B, 64 connections"
+    #[arg(long)]
     only: Vec<String>,
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
@@ -38,7 +38,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let is_wanted = |case: &&Case| {
         let name = case.name();
-        arguments.only.is_empty() || arguments.only.iter().any(|only| name.contains(only.as_str()))
+        arguments.only.is_empty()
+            || arguments.only.iter().any(|only| name.starts_with(only.as_str()) || name.ends_with(only.as_str()))
     };
     let cases: Vec<Case> = CASES.iter().filter(is_wanted).copied().collect();
     let effort = Effort { seconds: arguments.seconds, rounds: arguments.rounds, rounds_most: arguments.rounds };
