@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Beats that are remembered. A leader that waits longer for its majority steps down anyway.
 const BEATS_MOST: usize = 64;
+/// A leader that gave up so often in vain is not more patient after that.
+const CUT_SHORT_MOST: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -65,6 +67,8 @@ pub(crate) struct Leader {
     own: Slot,
     /// Since when the own vote lags behind what is proposed.
     own_lags: Option<Time>,
+    /// The slot of its first government, once that is decided.
+    inaugurated: Slot,
     /// A government that is proposed and not in effect.
     pending: Option<(Slot, Arc<Government>, Time)>,
     /// The government before the present one. Only a planted bug looks at it.
@@ -82,6 +86,7 @@ impl Leader {
             recovering_until: None,
             own: Slot::ZERO,
             own_lags: None,
+            inaugurated: Slot::ZERO,
             pending: None,
             before: None,
             campaign,
@@ -395,14 +400,19 @@ impl Paxos {
                 self.become_follower();
             }
             Stage::Inaugurating { slot } if slot <= decided => {
-                leader.stage = Stage::Serving;
+                (leader.stage, leader.inaugurated) = (Stage::Serving, slot);
                 self.attempts = 0;
                 let ballot = leader.ballot;
                 self.lay_tree();
                 self.actions.push_back(Action::Leading { ballot, slot });
             }
             Stage::Restoring { .. } | Stage::Inaugurating { .. } => {}
-            Stage::Serving => self.retire_peers(),
+            Stage::Serving => {
+                if decided > leader.inaugurated {
+                    self.cut_short = 0;
+                }
+                self.retire_peers();
+            }
         }
     }
 
@@ -459,7 +469,8 @@ impl Paxos {
     }
 
     pub(crate) fn on_leader_tick(&mut self) {
-        let patience = self.settings.election * 2;
+        // A disk or a voter may be slow, and the next leader as dependent on it: then only more patience gets anywhere.
+        let patience = self.settings.election * 2 * 2u32.pow(self.cut_short.min(CUT_SHORT_MOST));
         let Role::Leader(leader) = &mut self.role else { return };
         leader.beat += 1;
         if leader.beats.len() == BEATS_MOST {
@@ -481,6 +492,9 @@ impl Paxos {
             self.send_accept(node);
         }
         self.feed_children(true);
+        if serving && (disk_hangs || cut_off || stuck) {
+            self.cut_short = (self.cut_short + 1).min(CUT_SHORT_MOST);
+        }
         if disk_hangs {
             self.resign(&BTreeSet::new());
         } else if cut_off {

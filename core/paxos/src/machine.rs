@@ -160,6 +160,8 @@ pub struct Paxos {
     pub(crate) election_due: Time,
     /// How often this node stood since it heard a leader: its patience grows with it.
     pub(crate) attempts: u32,
+    /// How often this node led in vain: it gave up before anything but its government was decided.
+    pub(crate) cut_short: u32,
     pub(crate) tick_due: Time,
     /// The last record ordered, and the last known to be safe.
     pub(crate) journal: JournalSeq,
@@ -206,6 +208,7 @@ impl Paxos {
             asked: None,
             election_due: now,
             attempts: 0,
+            cut_short: 0,
             tick_due: now,
             journal: start.journal,
             safe: start.journal,
