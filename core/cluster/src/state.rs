@@ -323,16 +323,18 @@ impl State {
     }
 
     /// May an operator remove this node? Not if fewer voters than two would be left, or none in a cluster founded as
-    /// one node.
+    /// one node. Whoever is to go as well is not counted; but for one that is absent it is, since it stays until it can
+    /// be spared: or else neither could ever go.
     pub fn can_spare(&self, node: NodeId) -> bool {
-        let stays = |(&other, member): (&NodeId, &Member)| other != node && member.standing == Standing::Present;
-        let left = self.members.iter().filter(|&entry| stays(entry)).count();
+        let Some(absent) = self.members.get(&node).map(Member::is_absent) else { return false };
+        let counts = |member: &Member| member.standing == Standing::Present || (absent && member.is_active());
+        let left = self.members.iter().filter(|&(&other, member)| other != node && counts(member)).count();
         let needed = match (self.alone, self.government.voter_count()) {
             (true, _) => 1,
             (false, 1) if !self.government.is_voter(node) => 1,
             (false, _) => 2,
         };
-        self.members.contains_key(&node) && left >= needed
+        left >= needed
     }
 
     /// The feature level that every member understands. An absent one counts: it must be able to come back.
@@ -403,6 +405,18 @@ mod tests {
             durable: true,
         };
         Member::new(&newcomer, Slot(1), Standing::Present)
+    }
+
+    #[test]
+    fn an_absent_node_can_be_removed_although_another_is_still_to_go() {
+        let mut state = State::new();
+        state.members = (1..=3).map(|node| (NodeId(node), member(node))).collect();
+        let going = state.members.get_mut(&NodeId(2)).expect("a member");
+        (going.standing, going.ordered_out) = (Standing::Leaving, Some(life(1)));
+        assert!(!state.can_spare(NodeId(3)), "two of three are not spared");
+        state.set_absent(Slot(2), NodeId(3), Why::Dead, &mut Vec::new());
+        assert!(state.can_spare(NodeId(3)), "and the other stays until somebody has come");
+        assert!(!state.can_spare(NodeId(2)) && !state.can_spare(NodeId(7)));
     }
 
     #[test]

@@ -242,7 +242,9 @@ impl Roll {
     }
 
     fn order_departure(&mut self, node: NodeId) {
-        let stays = |(other, listed): (&NodeId, &Listed)| *other != node && listed.stands == Stands::Present;
+        let absent = self.stands(node) == Some(Stands::Absent);
+        let counts = |listed: &Listed| listed.stands == Stands::Present || (absent && listed.is_active());
+        let stays = |(other, listed): (&NodeId, &Listed)| *other != node && counts(listed);
         let left = self.members.iter().filter(|&entry| stays(entry)).count();
         let voters = self.government.as_ref().map_or(0, Government::voter_count);
         let votes = self.government.as_ref().is_some_and(|government| government.is_voter(node));
