@@ -86,7 +86,11 @@ impl Follower {
             let after = Some(Position { mark, ..self.position });
             match self.ask(query, after).await {
                 Ok((payload, position)) => {
-                    (self.heard, self.position) = (Instant::now(), position);
+                    self.heard = Instant::now();
+                    // A backup may not know yet of all that was seen: what is asked for next must not be older.
+                    if position.mark >= self.position.mark {
+                        self.position = position;
+                    }
                     return News::Read(payload, position);
                 }
                 Err(()) => sleep(PAUSE).await,
