@@ -102,6 +102,7 @@ impl Trace {
             BucketEvent::Applied { .. }
             | BucketEvent::Committed { .. }
             | BucketEvent::Confirmed { .. }
+            | BucketEvent::VouchedFor { .. }
             | BucketEvent::Leased { .. } => false,
             BucketEvent::Serving { .. }
             | BucketEvent::Cut { .. }

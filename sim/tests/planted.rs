@@ -104,6 +104,9 @@ const KNOWN: &[(Bug, u64)] = &[
     (Bug::LogCutTooFar, 4),
     (Bug::IdleTakenForStall, 1),
     (Bug::SkewedLeads, 2),
+    (Bug::VouchedBefore, 1),
+    (Bug::VouchedUnheard, 57),
+    (Bug::VouchTakenBehind, 57),
 ];
 
 fn violation(seed: u64) -> Option<Violation> {

@@ -54,6 +54,17 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (1629, 1.0, "what a disk lost after it was acknowledged was held against whoever had counted on it"),
     (29, 0.5, "a damaged copy was noticed by its primary before it could say so itself"),
     (107, 1.0, "a copy found damaged at a start said so only when it had waited long for its primary"),
+    (31, 1.0, "two voters of which one has a slow disk led in turn for ever: neither was given the time to decide"),
+    (
+        1099,
+        1.0,
+        "a node whose disk was gone could not be removed, since another that was to go waited for somebody in its place",
+    ),
+    (
+        1578,
+        1.0,
+        "a bucket was begun anew while a member restarted, and the member without a beginning was taken for diverged",
+    ),
 ];
 
 #[test]

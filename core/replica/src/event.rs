@@ -9,6 +9,8 @@ pub enum Event {
     Serving { bucket: BucketId, epoch: Epoch, inherited: Offset },
     /// The primary of this epoch knows this entry to be committed.
     Committed { bucket: BucketId, epoch: Epoch, mark: Mark, entry: Entries },
+    /// A read was answered at this mark, since every member had vouched for as much as this number.
+    VouchedFor { bucket: BucketId, epoch: Epoch, mark: Mark, number: u64 },
     /// This copy applied this entry, and this is its digest after it.
     Applied { bucket: BucketId, mark: Mark, digest: u64 },
     /// Entries above `to` were cut in the opening of `epoch`.

@@ -11,6 +11,7 @@
 //! | snapshots in pieces | `catch_up.rs` |
 //! | where two logs agree | `log.rs` |
 //! | applying, answering, forgetting, halving | `apply.rs`, `copy.rs`, `division.rs` |
+//! | what nodes vouch for to each other, so that reads of many buckets share an answer | `vouch.rs` |
 //! | a write counts once | `session.rs` |
 //! | what a restart finds | `restore.rs` |
 //! | what a backup is taken in by | `import.rs` |
@@ -30,6 +31,7 @@ mod primary;
 mod restore;
 pub mod session;
 mod sink;
+mod vouch;
 
 pub use copy::Copy;
 pub use event::Event;
@@ -40,3 +42,4 @@ pub use message::Message;
 pub use restore::restore;
 pub use session::{Refusal, Sessions};
 pub use sink::{Action, Letters, Outcome, Settings, Sink, Ticket};
+pub use vouch::Vouchers;

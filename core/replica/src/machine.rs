@@ -126,8 +126,9 @@ impl Replica {
     }
 
     /// An earlier copy had heard of this epoch: it still counts.
-    pub fn remember(&mut self, seen: Epoch) {
+    pub fn remember(&mut self, sink: &mut Sink, seen: Epoch) {
         self.seen = self.seen.max(seen);
+        sink.latest = sink.latest.max(seen.latest());
     }
 
     /// Was this epoch given to a life before this one?
@@ -226,6 +227,7 @@ impl Replica {
             return;
         }
         self.seen = epoch;
+        sink.latest = sink.latest.max(epoch.latest());
         let seq = sink.persist(BucketRecord::Seen { bucket: self.bucket, epoch });
         if !planted(Bug::EpochNotPersisted) {
             self.shut(seq);

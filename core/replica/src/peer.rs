@@ -10,6 +10,7 @@ use crate::catch_up::Copying;
 use crate::copy::Copy;
 use crate::event::Event;
 use crate::sink::{Outcome, Sink, Ticket};
+use crate::vouch::Vouchers;
 use atoll_types::{BucketId, BucketSnapshot, Bug, Duty, Epoch, NodeId, Offset, Payload, Position, Time, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,8 +88,11 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct WaitingRead {
     pub(crate) ticket: Ticket,
-    /// Confirmed by a round no older than this; none: by the lease, when it came.
+    /// Confirmed by a round no older than this, or else by what all members vouched for since; none: by the lease, when
+    /// it came.
     pub(crate) round: Option<u64>,
+    /// None: it waits for a round only.
+    pub(crate) vouch: Option<u64>,
     /// It sees at least everything written before it came.
     pub(crate) index: Offset,
     pub(crate) query: Payload,
@@ -108,6 +112,8 @@ pub(crate) struct Primary {
     /// The round that the newest waiting read needs.
     pub(crate) wanted_round: u64,
     pub(crate) reads: VecDeque<WaitingRead>,
+    /// Some of them wait for members to vouch, and the vouchers know.
+    pub(crate) vouching: bool,
     /// The commit index is sent by itself then.
     pub(crate) commit_at: Time,
     /// From then on the next write carries a digest to be compared.
@@ -132,6 +138,7 @@ impl Primary {
             round: 0,
             wanted_round: 0,
             reads: VecDeque::new(),
+            vouching: false,
             commit_at: Time::NEVER,
             compare_at: Time::ZERO,
             settled_at: None,
@@ -146,7 +153,7 @@ impl Primary {
     }
 
     /// The other members, all of which have to acknowledge.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Peer> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Peer> + Clone {
         self.peers.iter().filter(|peer| peer.member)
     }
 
@@ -173,7 +180,9 @@ impl Primary {
     /// Is there something to be sent, or something other than a steady state? Then the copy has to be flushed.
     pub(crate) fn is_stirred(&self, last: Offset) -> bool {
         let steady = |peer: &Peer| peer.opened && peer.sent >= last && matches!(peer.stage, Stage::Streaming);
-        !self.serving || self.split.is_some() || self.wanted_round > self.round || !self.peers.iter().all(steady)
+        let leased = self.reads.front().is_some_and(|read| read.round.is_none());
+        let asks = self.wanted_round > self.round || leased;
+        !self.serving || self.split.is_some() || asks || !self.peers.iter().all(steady)
     }
 
     /// Answers those whose round every member has acknowledged, and that may see this state.
@@ -181,15 +190,20 @@ impl Primary {
         if self.reads.is_empty() {
             return;
         }
-        let (confirmed, applied) = (self.confirmed_round(), copy.applied);
+        let (confirmed, vouched, applied) = (self.confirmed_round(), self.vouched(&sink.vouchers), copy.applied);
+        let by_vouch = |read: &WaitingRead| read.vouch.is_some_and(|number| number <= vouched);
         while let Some(read) = self.reads.front()
-            && read.round.is_none_or(|round| round <= confirmed)
+            && (read.round.is_none_or(|round| round <= confirmed) || by_vouch(read))
             && read.index <= applied.offset
             && let Some(read) = self.reads.pop_front()
         {
             let payload = copy.read(&read.query);
             if let Some(round) = read.round {
-                sink.event(|| Event::Confirmed { bucket, epoch, mark: applied, round });
+                let number = read.vouch.unwrap_or_default();
+                sink.event(|| match round <= confirmed {
+                    true => Event::Confirmed { bucket, epoch, mark: applied, round },
+                    false => Event::VouchedFor { bucket, epoch, mark: applied, number },
+                });
             }
             let position = Position { bucket, mark: applied };
             sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });
@@ -201,5 +215,12 @@ impl Primary {
         let rounds = self.members().map(|peer| peer.round_acked);
         let confirmed = if planted(Bug::ReadOneMember) { rounds.max() } else { rounds.min() };
         confirmed.unwrap_or(u64::MAX)
+    }
+
+    /// The highest number that every member has vouched for.
+    fn vouched(&self, vouchers: &Vouchers) -> u64 {
+        let numbers = self.members().map(|peer| vouchers.given(peer.node));
+        let vouched = if planted(Bug::ReadOneMember) { numbers.max() } else { numbers.min() };
+        vouched.unwrap_or(u64::MAX)
     }
 }

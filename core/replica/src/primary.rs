@@ -172,16 +172,40 @@ impl Replica {
         let (bucket, epoch) = (self.bucket, self.epoch());
         if let Role::Primary(primary) = &mut self.role {
             let index = if planted(Bug::ReadBeforeWrites) { Offset::ZERO } else { index };
-            let round = if leased {
+            let (round, mut vouch) = (Some(primary.round + 1), None);
+            if leased {
                 sink.event(|| Event::Leased { bucket, epoch });
-                None
-            } else {
+                primary.reads.push_back(WaitingRead { ticket, round: None, vouch, index, query });
+                return true;
+            }
+            vouch = sink.vouchers.want(primary.members().map(|peer| peer.node));
+            if vouch.is_none() {
                 primary.wanted_round = primary.round + 1;
-                Some(primary.wanted_round)
-            };
-            primary.reads.push_back(WaitingRead { ticket, round, index, query });
+            } else if !std::mem::replace(&mut primary.vouching, true) {
+                sink.vouchers.waits(bucket);
+            }
+            // A write that comes after it goes out with that round: once it is committed the read is confirmed as well,
+            // and does not see it.
+            primary.reads.push_back(WaitingRead { ticket, round, vouch, index, query });
         }
         true
+    }
+
+    /// Members have vouched for something, or will not. `ask`: then those that still wait ask by a round.
+    pub fn on_vouched(&mut self, now: Time, sink: &mut Sink, ask: bool) {
+        let (bucket, epoch, current) = (self.bucket, self.epoch(), self.is_current());
+        let may_answer = self.duty.as_ref().is_some_and(|duty| duty.may_commit) && now >= self.serves_from;
+        let Role::Primary(primary) = &mut self.role else { return };
+        if current && may_answer && primary.serving {
+            primary.answer_reads(sink, bucket, epoch, &self.copy);
+        }
+        if ask && let Some(round) = primary.reads.iter().filter_map(|read| read.round).max() {
+            primary.wanted_round = primary.wanted_round.max(round);
+        }
+        primary.vouching = primary.reads.iter().any(|read| read.vouch.is_some());
+        if primary.vouching {
+            sink.vouchers.waits(bucket);
+        }
     }
 
     pub(crate) fn on_opened(&mut self, now: Time, sink: &mut Sink, from: NodeId, opened: &Opened) {

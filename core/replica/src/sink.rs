@@ -3,7 +3,8 @@
 use crate::event::Event;
 use crate::message::{Body, Message};
 use crate::session::Refusal;
-use atoll_types::{BucketId, BucketRecord, Epoch, JournalSeq, NodeId, Payload, Position, Report, Time};
+use crate::vouch::Vouchers;
+use atoll_types::{BucketId, BucketRecord, Epoch, JournalSeq, Latest, NodeId, Payload, Position, Report, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -122,6 +123,9 @@ pub struct Sink {
     pub full: bool,
     /// Until then nobody else serves what this node was last told to serve.
     pub leased_until: Time,
+    pub vouchers: Vouchers,
+    /// Of all epochs that copies here have seen. Only goes up.
+    pub latest: Latest,
     /// The last record ordered.
     pub journal: JournalSeq,
     /// Hash slots of a bucket at first placement: goes with each copy on the disk, and tells its shard after a restart.
@@ -140,6 +144,8 @@ impl Sink {
             letters: Letters::default(),
             full: false,
             leased_until: Time::ZERO,
+            vouchers: Vouchers::default(),
+            latest: Latest::default(),
             journal: JournalSeq(0),
             width: 0,
             watched: false,

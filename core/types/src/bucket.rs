@@ -107,6 +107,18 @@ impl Epoch {
     pub fn generations(&self) -> (Generation, u32) {
         (self.generation, self.revival)
     }
+
+    pub fn latest(&self) -> Latest {
+        Latest { generation: self.generation, slot: self.slot }
+    }
+}
+
+/// The latest edict that somebody has heard of, whatever bucket it is about. Of one bucket a later epoch has a later
+/// edict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Latest {
+    pub generation: Generation,
+    pub slot: Slot,
 }
 
 impl fmt::Display for Epoch {

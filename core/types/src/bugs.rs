@@ -119,6 +119,12 @@ bank! {
     ReadWithoutRound,
     /// A read is confirmed by one member only.
     ReadOneMember,
+    /// A read is answered by what members vouched for before it came.
+    VouchedBefore,
+    /// A node that vouches says nothing of the epochs it has seen.
+    VouchedUnheard,
+    /// A primary takes the word of a node that has heard of edicts which are not known here yet.
+    VouchTakenBehind,
     /// A read does not wait for the writes before it.
     ReadBeforeWrites,
     /// The acknowledgement of a node that only catches up counts like a member's.

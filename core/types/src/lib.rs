@@ -23,7 +23,7 @@ pub mod session;
 pub mod time;
 
 pub use bounded::{Bounded, Gauge};
-pub use bucket::{Appointment, BucketId, Duty, Epoch, HashSlot, Mark, Offset, Position, SlotRange};
+pub use bucket::{Appointment, BucketId, Duty, Epoch, HashSlot, Latest, Mark, Offset, Position, SlotRange};
 pub use bucket_log::{BucketRecord, BucketSnapshot};
 pub use bugs::{Bug, planted};
 pub use entries::{BucketBody, BucketEntry, Entries, put_entry};

@@ -7,6 +7,8 @@
 //! REPLICAS  count:4 messages      a message: flags:1 bucket:2 epoch, then by its kind (`replica.rs`)
 //! HOP       `hop.rs`
 //! HOPPED    `hop.rs`
+//! VOUCH     number:8 shard:2 shards:2
+//! VOUCHED   number:8 shard:2 known:1 and, where that is 1: generation:8 slot:8
 //! ```
 //!
 //! An epoch is only its slot, of eight bytes, where it is of the frame's generation and was never revived, and whole
@@ -17,15 +19,17 @@
 mod hop;
 mod replica;
 
-use atoll_node::shard::message::ShardMessage;
+use atoll_node::shard::message::{ShardMessage, Vouch, Vouched};
 use atoll_node::{Envelope, Message};
-use atoll_types::bytes::{Reader, put_long, put_string, put_word};
-use atoll_types::{ClusterId, Cookie, Epoch, Generation, Incarnation, Mark, NodeId, Offset, Payload, Slot};
+use atoll_types::bytes::{Reader, put_long, put_short, put_string, put_word};
+use atoll_types::{ClusterId, Cookie, Epoch, Generation, Incarnation, Latest, Mark, NodeId, Offset, Payload, Slot};
 
 /// Kinds of frames. Zero is all that is not here.
 const REPLICAS: u8 = 1;
 const HOP: u8 = 2;
 const HOPPED: u8 = 3;
+const VOUCH: u8 = 4;
+const VOUCHED: u8 = 5;
 
 /// Memory that a byte outside of payloads may take, about: an answer of five has a place in a list that may be half
 /// empty.
@@ -41,6 +45,8 @@ pub(crate) fn kind(message: &Message) -> u8 {
         Message::Shard(ShardMessage::Replicas(_)) => REPLICAS,
         Message::Shard(ShardMessage::Hop(_)) => HOP,
         Message::Shard(ShardMessage::Hopped(_)) => HOPPED,
+        Message::Shard(ShardMessage::Vouch(_)) => VOUCH,
+        Message::Shard(ShardMessage::Vouched(_)) => VOUCHED,
     }
 }
 
@@ -58,6 +64,8 @@ pub(crate) fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> usize {
         Message::Shard(ShardMessage::Replicas(messages)) => replica::put_messages(&mut writer, messages),
         Message::Shard(ShardMessage::Hop(hop)) => hop::put_hop(&mut writer, hop),
         Message::Shard(ShardMessage::Hopped(hopped)) => hop::put_hopped(&mut writer, hopped),
+        Message::Shard(ShardMessage::Vouch(vouch)) => put_vouch(writer.out, vouch),
+        Message::Shard(ShardMessage::Vouched(vouched)) => put_vouched(writer.out, vouched),
         Message::Paxos(_) | Message::Cluster(_) => {}
     }
     writer.payloads
@@ -96,7 +104,9 @@ fn envelope(kind: u8, source: &mut Source<'_>) -> Option<Envelope> {
         REPLICAS => ShardMessage::Replicas(replica::messages(source)?),
         HOP => ShardMessage::Hop(hop::hop(source)?),
         HOPPED => ShardMessage::Hopped(hop::hopped(source)?),
-        0 | 4.. => return None,
+        VOUCH => ShardMessage::Vouch(vouch(&mut source.reader)?),
+        VOUCHED => ShardMessage::Vouched(vouched(&mut source.reader)?),
+        0 | 6.. => return None,
     };
     Some(Envelope { cluster, generation, from, incarnation, to, to_cookie, message: Message::Shard(message) })
 }
@@ -189,4 +199,34 @@ fn put_generation(out: &mut Vec<u8>, generation: Generation) {
 
 fn generation(reader: &mut Reader<'_>) -> Option<Generation> {
     Some(Generation { number: reader.word()?, by: NodeId(reader.word()?) })
+}
+
+fn put_vouch(out: &mut Vec<u8>, vouch: &Vouch) {
+    put_long(out, vouch.number);
+    put_short(out, vouch.shard);
+    put_short(out, vouch.shards);
+}
+
+fn vouch(reader: &mut Reader<'_>) -> Option<Vouch> {
+    Some(Vouch { number: reader.long()?, shard: reader.short()?, shards: reader.short()? })
+}
+
+fn put_vouched(out: &mut Vec<u8>, vouched: &Vouched) {
+    put_long(out, vouched.number);
+    put_short(out, vouched.shard);
+    out.push(u8::from(vouched.latest.is_some()));
+    if let Some(latest) = vouched.latest {
+        put_generation(out, latest.generation);
+        put_long(out, latest.slot.0);
+    }
+}
+
+fn vouched(reader: &mut Reader<'_>) -> Option<Vouched> {
+    let (number, shard) = (reader.long()?, reader.short()?);
+    let latest = match reader.byte()? {
+        0 => None,
+        1 => Some(Latest { generation: generation(reader)?, slot: Slot(reader.long()?) }),
+        2.. => return None,
+    };
+    Some(Vouched { number, shard, latest })
 }

@@ -242,7 +242,9 @@ impl ShardThread {
                 }
             }
             Message::Shard(ShardMessage::Replicas(messages)) => count_pieces(&self.meters.received, messages),
-            Message::Shard(ShardMessage::Hop(_)) | Message::Paxos(_) | Message::Cluster(_) => {}
+            Message::Shard(ShardMessage::Hop(_) | ShardMessage::Vouch(_) | ShardMessage::Vouched(_))
+            | Message::Paxos(_)
+            | Message::Cluster(_) => {}
         }
     }
 

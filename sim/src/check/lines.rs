@@ -237,6 +237,7 @@ impl Lines {
             | BucketEvent::Installed { .. }
             | BucketEvent::Purged { .. }
             | BucketEvent::Confirmed { .. }
+            | BucketEvent::VouchedFor { .. }
             | BucketEvent::Leased { .. }
             | BucketEvent::Diverged { .. } => Ok(News::Nothing),
         }

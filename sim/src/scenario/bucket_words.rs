@@ -8,7 +8,7 @@ use atoll_distributor::{Alarm, Bucket};
 use atoll_kv::{Action, Answer as KvAnswer, Command, Detail, Query};
 use atoll_node::BucketEvent;
 use atoll_node::shard::door::{Answer, Ask, Reason, Request};
-use atoll_node::shard::message::{Hop, Hopped, ShardMessage};
+use atoll_node::shard::message::{Hop, Hopped, ShardMessage, Vouch, Vouched};
 use atoll_node::store::KV;
 use atoll_replica::message::{Body, Message, Write};
 use atoll_types::{BucketBody, BucketEntry, Entries, Offset, Operation, Order, Payload, Report, SlotRange, Step};
@@ -204,6 +204,11 @@ impl Words<'_> {
             ShardMessage::Hopped(Hopped { number, answers, .. }) => {
                 format!("hop {number}: {}", join(answers.iter().map(|(_, one)| answer(one))))
             }
+            ShardMessage::Vouch(Vouch { number, .. }) => format!("vouch {number}: what have you heard of?"),
+            ShardMessage::Vouched(Vouched { number, latest: Some(latest), .. }) => {
+                format!("vouch {number}: nothing later than slot {}", latest.slot)
+            }
+            ShardMessage::Vouched(Vouched { number, latest: None, .. }) => format!("vouch {number}: I cannot tell"),
         }
     }
 
@@ -266,6 +271,7 @@ impl Words<'_> {
             BucketEvent::Committed { .. }
             | BucketEvent::Applied { .. }
             | BucketEvent::Confirmed { .. }
+            | BucketEvent::VouchedFor { .. }
             | BucketEvent::Leased { .. } => return None,
         })
     }

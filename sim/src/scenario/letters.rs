@@ -40,6 +40,8 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Shard(Shard::Replicas(messages)) => messages.first().map_or("replicas", bucket_words::kind),
         Message::Shard(Shard::Hop(_)) => "hop",
         Message::Shard(Shard::Hopped(_)) => "hopped",
+        Message::Shard(Shard::Vouch(_)) => "vouch",
+        Message::Shard(Shard::Vouched(_)) => "vouched",
     }
 }
 

@@ -321,7 +321,9 @@ impl Stage {
                 let wanted = messages.iter().filter(|message| self.teller.wants_kind(bucket_words::kind(message)));
                 wanted.map(|message| format!("{one} -> {other}  {}", words.of_replica(message))).collect()
             }
-            message @ Message::Shard(ShardMessage::Hop(_) | ShardMessage::Hopped(_)) => {
+            message @ Message::Shard(
+                ShardMessage::Hop(_) | ShardMessage::Hopped(_) | ShardMessage::Vouch(_) | ShardMessage::Vouched(_),
+            ) => {
                 let wanted = self.teller.wants_kind(letters::kind(message));
                 wanted.then(|| self.letter(from, to, envelope)).into_iter().collect()
             }

@@ -6,7 +6,7 @@ use super::lane::{Caller, Where};
 use super::place::Places;
 use crate::context::Signature;
 use atoll_replica::{Event, Replica, Ticket};
-use atoll_types::{BucketId, BucketRecord, Bug, Duty, HashSlot, Mark, NodeId, Slot, Time, planted};
+use atoll_types::{BucketId, BucketRecord, Bug, Duty, HashSlot, Latest, Mark, NodeId, Slot, Time, planted};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -20,6 +20,7 @@ impl Shard {
                 if let Some(signature) = &mut self.signature {
                     signature.generation = generation;
                 }
+                self.table_as_of = None; // Slots of before mean nothing any more.
             }
             Directive::Departed => self.on_departed(),
             Directive::Roster(roster) => self.on_roster(roster),
@@ -33,6 +34,7 @@ impl Shard {
     /// Nothing that was decided before then deposed anybody here.
     fn on_current(&mut self, since: Time) {
         self.current = since;
+        self.sink.vouchers.trust();
         self.sink.leased_until = if self.lease.is_zero() { Time::ZERO } else { since + self.lease };
     }
 
@@ -55,6 +57,9 @@ impl Shard {
         self.early.clear();
         self.version = Slot::ZERO;
         (self.current, self.sink.leased_until) = (Time::ZERO, Time::ZERO);
+        self.table_as_of = None;
+        self.to_vouch.clear();
+        self.sink.vouchers.forget();
         self.tenures.forget();
     }
 
@@ -81,6 +86,9 @@ impl Shard {
             .collect();
         self.dismiss_guests(|node| gone.contains(&node));
         self.drop_hops();
+        if !gone.is_empty() || unknown {
+            self.distrust(&gone);
+        }
         if unknown && self.is_known_life() {
             let duties: Vec<(BucketId, Duty)> =
                 self.table.iter().map(|(&bucket, duty)| (bucket, duty.clone())).collect();
@@ -133,6 +141,9 @@ impl Shard {
             self.table.clear();
         }
         self.version = self.version.max(table.version);
+        let generation = self.signature.as_ref().map(|signature| signature.generation).unwrap_or_default();
+        self.table_as_of = Some(Latest { generation, slot: table.version });
+        self.sink.vouchers.trust();
         self.divide(&duties);
         for (bucket, duty) in duties {
             self.table.insert(bucket, duty.clone());
@@ -197,7 +208,7 @@ impl Shard {
             let (range, idle) = (duty.range, self.config.timing.session_idle);
             let mut replica = Replica::empty(bucket, range, base, idle, self.kind.empty());
             if let Some(fence) = self.fences.remove(&bucket) {
-                replica.remember(fence);
+                replica.remember(&mut self.sink, fence);
             }
             self.replicas.insert(bucket, replica);
         }

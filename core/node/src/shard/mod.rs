@@ -10,6 +10,7 @@
 //! | where a request goes, and in which order | `routing.rs`, `lane.rs`, `lane_map.rs`, `tickets.rs` |
 //! | which shard something is for | `place.rs` |
 //! | requests passed on | `hops.rs`, `hopping.rs` |
+//! | nodes vouch for each other, for all reads at once | `vouching.rs` |
 //! | whose lease a new primary waits for | `tenures.rs` |
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
@@ -26,6 +27,7 @@ pub mod place;
 mod routing;
 mod tenures;
 mod tickets;
+mod vouching;
 
 use crate::config::Config;
 use crate::context::Signature;
@@ -33,14 +35,14 @@ use crate::envelope::{Envelope, Message};
 use crate::store::Store;
 use atoll_replica::{Action, Message as ReplicaMessage, Replica, Settings, Sink, Ticket};
 use atoll_types::{
-    Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, NodeId, Report, Slot, StateMachine,
-    Time, planted,
+    Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, Latest, NodeId, Report, Slot,
+    StateMachine, Time, planted,
 };
 use bucket_map::BucketMap;
 use door::{Contact, ShardInput, ShardOutput};
 use hops::{Guest, Hops};
 use lane::{LaneKey, Lanes};
-use message::ShardMessage;
+use message::{ShardMessage, Vouch};
 use place::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -57,6 +59,10 @@ pub struct Shard {
     roster: BTreeMap<NodeId, Contact>,
     /// The slot of the cluster log that the table is as of.
     version: Slot,
+    /// The last change of the table that was told here, under this name and generation. None before there was any.
+    table_as_of: Option<Latest>,
+    /// Who wants to know what this shard has heard of: the last question of each.
+    to_vouch: BTreeMap<(NodeId, u16), Vouch>,
     /// Nothing that was decided before then is missing from the table.
     current: Time,
     /// How long a primary may answer reads by itself after that.
@@ -130,6 +136,7 @@ impl Shard {
         let mut sink = Sink::new(settings);
         sink.watched = config.watched;
         let replicas = atoll_replica::restore(records, kind.as_ref(), timing.session_idle);
+        sink.latest = replicas.values().map(|replica| replica.seen().latest()).max().unwrap_or_default();
         Shard {
             config: config.clone(),
             index,
@@ -137,6 +144,8 @@ impl Shard {
             signature: None,
             roster: BTreeMap::new(),
             version: Slot::ZERO,
+            table_as_of: None,
+            to_vouch: BTreeMap::new(),
             current: Time::ZERO,
             lease: Duration::ZERO,
             tenures: Tenures::default(),
@@ -254,6 +263,7 @@ impl Shard {
             }
         }
         self.send_hops();
+        self.send_vouches();
         self.send_letters();
         if !self.reports.is_empty() {
             let reports = std::mem::take(&mut self.reports);
@@ -388,11 +398,13 @@ impl Shard {
         }
         self.expire();
         self.repeat_hops();
+        self.give_up_vouches();
     }
 
     fn ask_to_be_woken(&mut self) {
         let timer = self.timers.first().map_or(Time::NEVER, |&(due, _)| due);
-        let due = timer.min(self.lanes.next_deadline()).min(self.hops.next_retry());
+        let vouches = self.sink.vouchers.due(self.config.timing.replica_retry);
+        let due = timer.min(self.lanes.next_deadline()).min(self.hops.next_retry()).min(vouches);
         if due != Time::NEVER && self.wake != Some(due) {
             self.wake = Some(due);
             self.outputs.push_back(ShardOutput::WakeAt(due.max(self.now)));
@@ -416,6 +428,8 @@ impl Shard {
             }
             Message::Shard(ShardMessage::Hop(hop)) => self.on_hop(from, hop),
             Message::Shard(ShardMessage::Hopped(hopped)) => self.on_hopped(from, hopped),
+            Message::Shard(ShardMessage::Vouch(vouch)) => self.on_vouch(from, vouch),
+            Message::Shard(ShardMessage::Vouched(vouched)) => self.on_vouched(from, &vouched),
             Message::Paxos(_) | Message::Cluster(_) => {}
         }
     }
@@ -485,6 +499,8 @@ impl Shard {
     pub fn check(&self) {
         self.lanes.check();
         self.replicas.values().for_each(Replica::check);
+        let latest = |replica: &Replica| replica.seen().latest();
+        assert!(self.replicas.values().all(|replica| latest(replica) <= self.sink.latest), "what was seen is noted");
     }
 
     /// Of all copies and of what waits.

@@ -24,6 +24,10 @@ impl Places {
         slot.checked_div(self.width).map_or(0, |root| usize::from(root) % self.shards)
     }
 
+    fn shard(self, index: u16) -> Option<usize> {
+        Some(usize::from(index)).filter(|index| *index < self.shards)
+    }
+
     /// A hop says itself where it belongs: it may come before the table that it was sent by.
     pub fn of_root(self, root: SlotRange) -> usize {
         let told = root.last.0.checked_sub(root.first.0).map_or(0, |more| more.saturating_add(1));
@@ -38,6 +42,13 @@ impl Places {
             Message::Paxos(_) | Message::Cluster(_) => {}
             Message::Shard(ShardMessage::Hop(hop)) => give(self.of_root(hop.root), envelope),
             Message::Shard(ShardMessage::Hopped(hopped)) => give(self.of_root(hopped.root), envelope),
+            // One that has no such shard says so by the first.
+            Message::Shard(ShardMessage::Vouch(vouch)) => give(self.shard(vouch.shard).unwrap_or(0), envelope),
+            Message::Shard(ShardMessage::Vouched(vouched)) => {
+                if let Some(shard) = self.shard(vouched.shard) {
+                    give(shard, envelope);
+                }
+            }
             Message::Shard(ShardMessage::Replicas(_)) if self.shards == 1 => give(0, envelope),
             // Before there is a table nobody can say whose they are. They are said again.
             Message::Shard(ShardMessage::Replicas(_)) if self.width == 0 => {}

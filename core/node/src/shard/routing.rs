@@ -171,7 +171,9 @@ impl Shard {
                 replica.read(now, sink, ticket, query.clone())
             }
         };
-        if taken {
+        // A read that waits for others to vouch leads to nothing here.
+        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+        if taken && (is_write || replica.is_stirred()) {
             self.dirty.push(bucket);
         }
         taken

@@ -1,7 +1,7 @@
 //! One of everything about buckets that is ever encoded.
 
 use atoll_node::shard::door::{Answer, Ask, Reason, Request};
-use atoll_node::shard::message::{Hop, Hopped, ShardMessage};
+use atoll_node::shard::message::{Hop, Hopped, ShardMessage, Vouch, Vouched};
 use atoll_replica::Run;
 use atoll_replica::message as replica;
 use atoll_types::{
@@ -101,6 +101,9 @@ pub(crate) fn messages() -> Vec<ShardMessage> {
             requests: requests(),
         }),
         ShardMessage::Hopped(Hopped { number: 9, root: RANGE, answers: (0..).zip(answers()).collect() }),
+        ShardMessage::Vouch(Vouch { number: 9, shard: 1, shards: 2 }),
+        ShardMessage::Vouched(Vouched { number: 9, shard: 1, latest: Some(EPOCH.latest()) }),
+        ShardMessage::Vouched(Vouched { number: 9, shard: 1, latest: None }),
     ]
 }
 

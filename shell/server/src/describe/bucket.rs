@@ -42,6 +42,11 @@ pub(super) fn message(message: &ShardMessage) -> String {
             format!("Hop {} of {count} requests for slots {root}, table {}, hop {}", hop.number, hop.version, hop.hops)
         }
         ShardMessage::Hopped(hopped) => format!("Hopped {}: {} answers", hopped.number, hopped.answers.len()),
+        ShardMessage::Vouch(vouch) => format!("Vouch {}", vouch.number),
+        ShardMessage::Vouched(vouched) => match vouched.latest {
+            Some(latest) => format!("Vouched {}: nothing later than slot {}", vouched.number, latest.slot),
+            None => format!("Vouched {}: cannot tell", vouched.number),
+        },
     }
 }
 

@@ -109,6 +109,12 @@ impl Canons {
         self.logs[log.0].origin == Origin::Lossy
     }
 
+    /// Nothing was ever committed in it, so nobody lacks anything.
+    pub(crate) fn is_empty(&self, log: LogId) -> bool {
+        let log = &self.logs[log.0];
+        log.origin == Origin::Nothing && log.entries.is_empty()
+    }
+
     /// The last offset that is committed; none where that is not known.
     pub(crate) fn last(&self, log: LogId) -> Option<Offset> {
         let log = &self.logs[log.0];

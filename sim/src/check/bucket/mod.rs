@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 epochs only grow, and are written down first; 2 one primary; acknowledged means held | `epochs.rs` |
 //! | 2 membership is a function of the cluster log | `edicts.rs` |
-//! | 3 every member; 6 not below `min_copies` | `commit.rs` |
+//! | 3 every member; 6 not below `min_copies` | `commit.rs`; for reads that members vouch for `vouched.rs` |
 //! | 4, 6, 9 who is eligible, what needs `settled`, what is lost | `eligible.rs` |
 //! | 9 nobody throws away a copy that may have to serve | here |
 //! | 5, 10, 11, 13, 14 what is committed stands, is all that is shown, gives one state | `canon.rs` |
@@ -28,6 +28,7 @@ mod eligible;
 mod epochs;
 mod lives;
 mod placement;
+mod vouched;
 
 pub(crate) use lives::Arriving;
 
@@ -45,6 +46,7 @@ use copies::{Copies, replica};
 use edicts::Edicts;
 use epochs::Primaries;
 use std::collections::{BTreeMap, BTreeSet};
+use vouched::Vouched;
 
 fn broken(rule: &str, detail: String) -> Violation {
     Violation::of(rule, detail)
@@ -65,6 +67,7 @@ pub(crate) struct BucketChecks {
     canons: Canons,
     copies: Copies,
     primaries: Primaries,
+    vouched: Vouched,
     /// Who each host was at the end of its last step: an event may be told by one that has departed since.
     actors: Vec<Option<Actor>>,
     /// And whoever the host was before: a shard that hung may have to tell of that.
@@ -84,6 +87,7 @@ impl BucketChecks {
             canons: Canons::default(),
             copies: Copies::new(hosts),
             primaries: Primaries::default(),
+            vouched: Vouched::default(),
             actors: vec![None; hosts],
             former: vec![BTreeMap::new(); hosts],
             compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
@@ -165,6 +169,9 @@ impl BucketChecks {
     }
 
     pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
+        if let Message::Shard(ShardMessage::Vouched(answer)) = &envelope.message {
+            self.vouched.on_send(envelope, answer);
+        }
         let Message::Shard(ShardMessage::Replicas(messages)) = &envelope.message else { return Ok(()) };
         for message in messages {
             let serves = matches!(&message.body, Body::Write(write) if write.serving);
@@ -225,6 +232,17 @@ impl BucketChecks {
                 commit::all_saw_round(&self.copies, &actor, office, (bucket, epoch), *round)?;
                 self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
             }
+            Event::VouchedFor { bucket, epoch, mark, number } => {
+                let (bucket, epoch) = (*bucket, *epoch);
+                epochs::may_act(&self.copies, hosts, host, bucket, epoch, "confirms a read")?;
+                let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
+                commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), mark.offset)?;
+                let shards = hosts[host].core().into_iter().flat_map(|core| core.shards());
+                let shard = (0..).zip(shards).find(|(_, shard)| shard.replicas().contains_key(&bucket));
+                let shard = shard.map_or(0, |(index, _)| index);
+                self.vouched.all_had_seen_nothing_later(&actor, office, (bucket, epoch), (shard, *number))?;
+                self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
+            }
             Event::Leased { bucket, epoch } => {
                 let later = (actor.cluster, *bucket, Epoch { slot: Slot(epoch.slot.0 + 1), ..*epoch });
                 let end = (actor.cluster, BucketId(bucket.0.saturating_add(1)), Epoch::ZERO);
@@ -253,8 +271,10 @@ impl BucketChecks {
             Event::Diverged { bucket, about, .. } => {
                 // After an operator's word some copies may have more than the one that was chosen. And one that joined
                 // may have fallen behind since it was said to be ready: it is not eligible, and catches up again. A
-                // damaged one says so itself, and its primary may hear of it first.
-                let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(|log| self.canons.is_lossy(log));
+                // damaged one says so itself, and its primary may hear of it first. A bucket that begins anew while this
+                // node restarts begins in its life before: it has no beginning then, and lacks nothing that counts.
+                let lossy = |log| self.canons.is_lossy(log) || self.canons.is_empty(log);
+                let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(lossy);
                 let generation = hosts[host].view().map(|view| view.generation).unwrap_or_default();
                 let eligible = self.edicts.log_of_eligible((actor.cluster, generation), *bucket, *about).is_some();
                 if !lossy && eligible && !is_rotten(hosts, actor.cluster, *about) {
@@ -290,6 +310,7 @@ impl BucketChecks {
         }
         for (&bucket, replica) in core.shards().iter().flat_map(|shard| shard.replicas().iter()) {
             let changed = self.copies.note(host, bucket, replica);
+            self.vouched.note(actor, bucket, replica.seen());
             let Some(duty) = replica.duty().filter(|_| changed) else { continue };
             let appointment = &duty.appointment;
             let office = self.edicts.get(actor.cluster, bucket, appointment.epoch);

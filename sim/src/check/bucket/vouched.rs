@@ -1,0 +1,67 @@
+//! A read that is answered because its members vouched: each of them had not seen a later epoch of the bucket, in this
+//! life or one before, when it answered a question that was asked after the read came. That the question was later,
+//! `positions.rs` sees.
+
+use super::edicts::Office;
+use super::{Actor, broken};
+use crate::Violation;
+use crate::plan::host_name;
+use atoll_node::Envelope;
+use atoll_node::shard::message::Vouched as Answer;
+use atoll_types::{BucketId, ClusterId, Epoch, NodeId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Answers of one node to a shard of another that are remembered. No read waits for so many.
+const ANSWERS_MOST: usize = 64;
+
+/// The highest epoch of each bucket.
+type Seen = BTreeMap<BucketId, Epoch>;
+/// Who answered whom, and for which of its shards.
+type Pair = (ClusterId, NodeId, NodeId, u16);
+
+#[derive(Debug, Default)]
+pub(crate) struct Vouched {
+    /// What each node has ever seen, as of the end of its last step.
+    seen: BTreeMap<(ClusterId, NodeId), Seen>,
+    /// By number, and what had been seen by then.
+    answers: BTreeMap<Pair, VecDeque<(u64, Seen)>>,
+}
+
+impl Vouched {
+    pub(crate) fn note(&mut self, actor: &Actor, bucket: BucketId, epoch: Epoch) {
+        let known = self.seen.entry((actor.cluster, actor.node)).or_default().entry(bucket).or_default();
+        *known = (*known).max(epoch);
+    }
+
+    pub(crate) fn on_send(&mut self, envelope: &Envelope, answer: &Answer) {
+        let seen = self.seen.get(&(envelope.cluster, envelope.from)).cloned().unwrap_or_default();
+        let answers = self.answers.entry((envelope.cluster, envelope.from, envelope.to, answer.shard)).or_default();
+        answers.push_back((answer.number, seen));
+        if answers.len() > ANSWERS_MOST {
+            answers.pop_front();
+        }
+    }
+
+    /// Every member has shown that it had seen nothing later.
+    pub(crate) fn all_had_seen_nothing_later(
+        &self,
+        actor: &Actor,
+        office: &Office,
+        (bucket, epoch): (BucketId, Epoch),
+        (shard, number): (u16, u64),
+    ) -> Result<(), Violation> {
+        for &member in office.members.keys().filter(|&&member| member != office.primary) {
+            let answers = self.answers.get(&(actor.cluster, member, actor.node, shard));
+            let had_not = |seen: &Seen| seen.get(&bucket).is_none_or(|seen| *seen <= epoch);
+            let mut counts = answers.into_iter().flatten().filter(|(answered, _)| *answered >= number);
+            if !counts.any(|(_, seen)| had_not(seen)) {
+                let name = host_name(actor.host);
+                let detail = format!(
+                    "{name} answers a read of {bucket} in {epoch} by number {number}, which {member} did not vouch for"
+                );
+                return Err(broken("all members", detail));
+            }
+        }
+        Ok(())
+    }
+}
