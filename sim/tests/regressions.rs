@@ -58,12 +58,12 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (
         1099,
         1.0,
-        "a node whose disk was gone could not be removed, since another that was to go waited for somebody in its place",
+        "a node whose disk was gone could not be removed while another that was to go waited for it",
     ),
     (
         1578,
         1.0,
-        "a bucket was begun anew while a member restarted, and the member without a beginning was taken for diverged",
+        "a bucket began anew while a member restarted, which without a beginning was taken for diverged",
     ),
 ];
 

@@ -271,8 +271,8 @@ impl BucketChecks {
             Event::Diverged { bucket, about, .. } => {
                 // After an operator's word some copies may have more than the one that was chosen. And one that joined
                 // may have fallen behind since it was said to be ready: it is not eligible, and catches up again. A
-                // damaged one says so itself, and its primary may hear of it first. A bucket that begins anew while this
-                // node restarts begins in its life before: it has no beginning then, and lacks nothing that counts.
+                // damaged one says so itself, and its primary may hear of it first. A bucket that begins anew while a
+                // member restarts begins in its life before: it has no beginning then, and lacks nothing that counts.
                 let lossy = |log| self.canons.is_lossy(log) || self.canons.is_empty(log);
                 let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(lossy);
                 let generation = hosts[host].view().map(|view| view.generation).unwrap_or_default();
