@@ -42,8 +42,10 @@ const BACK_OFF: Duration = Duration::from_millis(10);
 const BACK_OFF_MOST: Duration = Duration::from_millis(500);
 /// A link without a connection that nobody has used for this long ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// Room that an empty buffer keeps.
+/// Room that an empty buffer keeps in any case.
 const KEEP: usize = 1024 * 1024;
+/// What was needed once is forgotten in about so many turns.
+const NEEDED_FOR: usize = 64;
 
 /// Told where nobody listens any more.
 pub(crate) type Evidence = Arc<dyn Fn(Address) + Send + Sync>;
@@ -133,7 +135,23 @@ struct Out {
     bytes: Vec<u8>,
     /// So many of them were written.
     sent: usize,
+    /// Room that was needed lately: giving it back and taking it again at every turn would cost more than the rest.
+    needed: usize,
     stream: Option<Rc<TcpStream>>,
+}
+
+impl Out {
+    /// What was written makes room for what comes. A peer that takes long never lets the buffer run empty.
+    fn make_room(&mut self) {
+        self.needed = self.bytes.len().max(self.needed - self.needed / NEEDED_FOR);
+        if self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEEP.max(self.needed));
+        }
+    }
 }
 
 impl Link {
@@ -173,13 +191,10 @@ impl Link {
                 }
             }
         }
-        if out.sent == out.bytes.len() {
-            out.bytes.clear();
-            out.bytes.shrink_to(KEEP);
-            out.sent = 0;
-        } else {
+        if out.sent < out.bytes.len() {
             self.stuck.notify_one();
         }
+        out.make_room();
     }
 
     fn is_waiting(&self) -> bool {
@@ -332,6 +347,18 @@ mod tests {
             let _ = done.send(());
         });
         assert!(is_done.recv_timeout(Duration::from_secs(20)).is_ok(), "the thread can do nothing else any more");
+    }
+
+    #[test]
+    fn a_buffer_has_room_for_what_was_needed_lately_and_not_for_what_was_written() {
+        let mut out = Out { bytes: vec![1; 8 * KEEP], sent: 5 * KEEP, ..Out::default() };
+        out.make_room();
+        assert_eq!((out.bytes.len(), out.sent), (3 * KEEP, 0), "what was written is gone, also where some is left");
+        out.sent = 3 * KEEP;
+        out.make_room();
+        assert!(out.bytes.is_empty() && out.bytes.capacity() >= 7 * KEEP, "as much may be needed again");
+        (0..100 * NEEDED_FOR).for_each(|_| out.make_room());
+        assert!(out.bytes.capacity() < 2 * KEEP, "and is not for ever");
     }
 
     #[tokio::test]
