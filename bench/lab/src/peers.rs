@@ -3,11 +3,13 @@
 //! A load goes where each does best: to the master, or to the leader, so that no other node has to pass it on.
 
 pub(crate) mod atoll;
+pub(crate) mod bare;
 pub(crate) mod consul;
 pub(crate) mod etcd;
 pub(crate) mod nats;
 pub(crate) mod rabbitmq;
 pub(crate) mod redis;
+pub(crate) mod rqlite;
 pub(crate) mod zookeeper;
 
 use crate::load::{Kind, Load, Target};
@@ -70,11 +72,26 @@ pub(crate) enum Peer {
     ZooKeeper,
     Consul,
     RabbitMq,
+    Rqlite,
+    OpenRaft,
+    RaftRs,
+    OmniPaxos,
 }
 
 impl Peer {
-    pub(crate) const ALL: &[Peer] =
-        &[Peer::Redis, Peer::Valkey, Peer::Etcd, Peer::Nats, Peer::ZooKeeper, Peer::Consul, Peer::RabbitMq];
+    pub(crate) const ALL: &[Peer] = &[
+        Peer::Redis,
+        Peer::Valkey,
+        Peer::OpenRaft,
+        Peer::RaftRs,
+        Peer::OmniPaxos,
+        Peer::Nats,
+        Peer::ZooKeeper,
+        Peer::Etcd,
+        Peer::Consul,
+        Peer::Rqlite,
+        Peer::RabbitMq,
+    ];
     /// Those of a quick run.
     pub(crate) const QUICK: &[Peer] = &[Peer::Redis, Peer::Etcd, Peer::Nats];
 
@@ -88,6 +105,10 @@ impl Peer {
             Peer::ZooKeeper => "zookeeper",
             Peer::Consul => "consul",
             Peer::RabbitMq => "rabbitmq",
+            Peer::Rqlite => "rqlite",
+            Peer::OpenRaft => "openraft",
+            Peer::RaftRs => "raft-rs",
+            Peer::OmniPaxos => "omnipaxos",
         }
     }
 
@@ -100,6 +121,10 @@ impl Peer {
             Peer::ZooKeeper => "ZooKeeper",
             Peer::Consul => "Consul",
             Peer::RabbitMq => "RabbitMQ quorum queue",
+            Peer::Rqlite => "rqlite",
+            Peer::OpenRaft => "bare store on openraft",
+            Peer::RaftRs => "bare store on raft-rs",
+            Peer::OmniPaxos => "bare store on omnipaxos",
         }
     }
 
@@ -113,6 +138,8 @@ impl Peer {
             Peer::ZooKeeper => zookeeper::start(workshop, place),
             Peer::Consul => consul::start(workshop, place),
             Peer::RabbitMq => rabbitmq::start(workshop, place),
+            Peer::Rqlite => rqlite::start(workshop, place),
+            Peer::OpenRaft | Peer::RaftRs | Peer::OmniPaxos => bare::start(workshop, self.package(), place),
         }
         .with_context(|| format!("{} does not start", self.title()))
     }

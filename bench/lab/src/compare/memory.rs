@@ -20,11 +20,10 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
     let work = format!("memory for each of {count} keys of 12 B with 100 B, three copies");
     let has_keys = |peer: &Peer| matches!(peer, Peer::Redis | Peer::Valkey | Peer::Nats);
     for peer in run.peers.clone().into_iter().filter(has_keys) {
-        let cluster = match peer {
-            Peer::Nats => nats::start(&run.workshop, Place::Memory, nats::Keeps::Keys),
-            Peer::Redis | Peer::Valkey | Peer::Etcd | Peer::ZooKeeper | Peer::Consul | Peer::RabbitMq => {
-                peer.start(&run.workshop, Place::Memory)
-            }
+        let cluster = if peer == Peer::Nats {
+            nats::start(&run.workshop, Place::Memory, nats::Keeps::Keys)
+        } else {
+            peer.start(&run.workshop, Place::Memory)
         };
         match cluster.and_then(|cluster| Ok((cluster.name.clone(), fill(&cluster, count)?))) {
             Ok((against, (bytes, _))) => {

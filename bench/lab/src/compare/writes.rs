@@ -71,7 +71,10 @@ fn cases(peer: Peer) -> Vec<(Case, Vec<Judged>)> {
         }
         Peer::Nats => [put(64, 1), put(256, 1), put(64, 16)].map(|case| (case, vec![rate(2.5)])).to_vec(),
         Peer::ZooKeeper => [put(64, 1), put(256, 1)].map(|case| (case, vec![rate(2.5)])).to_vec(),
-        Peer::Etcd | Peer::RabbitMq => {
+        Peer::OpenRaft | Peer::RaftRs | Peer::OmniPaxos => {
+            vec![(put(64, 1), vec![rate(1.0)]), (put(256, 1), vec![rate(1.0)]), (put(64, 16), vec![rate(2.0)])]
+        }
+        Peer::Etcd | Peer::RabbitMq | Peer::Rqlite => {
             [put(64, 1), put(256, 1), put(64, 16)].map(|case| (case, vec![rate(6.0)])).to_vec()
         }
         Peer::Consul => [put(64, 1), put(256, 1)].map(|case| (case, vec![rate(6.0)])).to_vec(),
