@@ -233,8 +233,5 @@ fn the_debian_package_is_made_of_files_that_exist() {
     assert_eq!(made.len(), 5, "{made:?}: what `cargo xtask deb` makes");
     let unit = deb["systemd-units"]["unit-scripts"].as_str().unwrap();
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(unit).join("atoll.service").exists());
-    eprintln!(
-        "skipped: building the package takes a release build and cargo-deb; `cargo xtask deb` does, and so does CI \
-         where cargo-deb is installed"
-    );
+    eprintln!("skipped: building the package takes a release build and cargo-deb; `cargo xtask deb` does, as CI does");
 }
