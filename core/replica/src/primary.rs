@@ -200,7 +200,11 @@ impl Replica {
             primary.answer_reads(sink, bucket, epoch, &self.copy);
         }
         if ask && let Some(round) = primary.reads.iter().filter_map(|read| read.round).max() {
-            primary.wanted_round = primary.wanted_round.max(round);
+            // A round goes to whoever something is sent to: perhaps only to one that catches up.
+            let is_asked = primary.members().all(|peer| peer.round_sent >= round);
+            if !is_asked {
+                primary.wanted_round = primary.round + 1;
+            }
         }
         primary.vouching = primary.reads.iter().any(|read| read.vouch.is_some());
         if primary.vouching {

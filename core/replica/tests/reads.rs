@@ -78,3 +78,35 @@ fn an_epoch_does_not_serve_before_earlier_leases_are_over() {
     trio.run();
     assert!(trio.replica(1).is_serving());
 }
+
+#[test]
+fn a_read_that_nobody_vouches_for_asks_by_a_round_also_while_somebody_catches_up() {
+    let mut trio = Trio::new(3, false);
+    trio.appoint_all(&Trio::duty(10, 1, &[1, 2], &[]));
+    trio.run();
+    trio.write(1, 1, None, "a");
+    trio.run();
+    // The third is asked what it has, and answers; what it lacks is long on its way.
+    trio.appoint_all(&Trio::duty(11, 1, &[1, 2], &[3]));
+    while let Some((from, to, message)) = trio.flying.pop_front() {
+        if to != NodeId(3) || !matches!(message.body, Body::Write(_)) {
+            trio.deliver(from, to, message);
+        }
+    }
+    trio.write(1, 2, None, "b");
+    trio.run_without(&[3]);
+    let side = trio.sides.get_mut(&NodeId(1)).expect("it is there");
+    side.sink.vouchers.trust();
+    assert!(trio.read(1, 3));
+    let side = trio.sides.get_mut(&NodeId(1)).expect("it is there");
+    assert!(side.sink.vouchers.ask(trio.now).is_some(), "it waits for the other member to vouch");
+    trio.flying.clear();
+    side.replica.on_vouched(trio.now, &mut side.sink, true);
+    trio.flush(NodeId(1));
+    let asked = |(_, to, message): &(NodeId, NodeId, atoll_replica::Message)| {
+        *to == NodeId(2) && matches!(&message.body, Body::Write(write) if write.confirm)
+    };
+    assert!(trio.flying.iter().any(asked), "{:?}", trio.flying);
+    trio.run_without(&[3]);
+    assert!(trio.outcome(3).is_some());
+}

@@ -48,7 +48,7 @@ impl Shard {
         }
         self.carry_out();
         // What the life before had to say must not be signed by this one. A shard that hung may hear of both at once.
-        drop(self.sink.letters.take());
+        while self.sink.letters.take().is_some() {}
         let lost = self.hops.abandon();
         lost.into_iter().for_each(|ticket| self.on_fate_unknown(ticket));
         self.dismiss_guests(|_| true);
@@ -71,6 +71,7 @@ impl Shard {
         self.signature = None;
         self.width = 0;
         self.fences.clear();
+        self.sink.latest = Latest::default(); // Of a cluster that is none of its business any more.
         let waiting: Vec<Ticket> = self.lanes.waiting.iter().map(|(ticket, _)| ticket).collect();
         waiting.into_iter().for_each(|ticket| self.give_up(ticket, super::door::Reason::NoTable));
     }

@@ -74,9 +74,11 @@ impl Shard {
         }
     }
 
-    /// Whose life has changed, in what is told of the others.
+    /// Whose life has changed, in what is told of the others. What the life before asked is not answered to this one: it
+    /// counts its own questions.
     pub(super) fn distrust(&mut self, changed: &[NodeId]) {
         self.sink.vouchers.distrust(changed);
+        self.to_vouch.retain(|(node, _), _| !changed.contains(node));
         self.confirm_reads(true);
     }
 
@@ -84,10 +86,12 @@ impl Shard {
         for bucket in super::sorted_once(self.sink.vouchers.take_waiting()) {
             let Some(replica) = self.replicas.get_mut(&bucket) else { continue };
             replica.on_vouched(self.now, &mut self.sink, ask);
+            self.carry_out();
             if ask {
                 self.dirty.push(bucket);
             }
+            // Those that found no room among the reads that waited.
+            self.resume(bucket);
         }
-        self.carry_out();
     }
 }

@@ -4,4 +4,5 @@ mod damage;
 mod directives;
 mod town;
 mod user;
+mod vouching;
 mod whole;

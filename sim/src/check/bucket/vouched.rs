@@ -8,7 +8,7 @@ use crate::Violation;
 use crate::plan::host_name;
 use atoll_node::Envelope;
 use atoll_node::shard::message::Vouched as Answer;
-use atoll_types::{BucketId, ClusterId, Epoch, NodeId};
+use atoll_types::{BucketId, ClusterId, Cookie, Epoch, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Answers of one node to a shard of another that are remembered. No read waits for so many.
@@ -16,8 +16,8 @@ const ANSWERS_MOST: usize = 64;
 
 /// The highest epoch of each bucket.
 type Seen = BTreeMap<BucketId, Epoch>;
-/// Who answered whom, and for which of its shards.
-type Pair = (ClusterId, NodeId, NodeId, u16);
+/// Who answered whom, in which life of the asker, and for which of its shards.
+type Pair = (ClusterId, NodeId, (NodeId, Cookie), u16);
 
 #[derive(Debug, Default)]
 pub(crate) struct Vouched {
@@ -35,7 +35,8 @@ impl Vouched {
 
     pub(crate) fn on_send(&mut self, envelope: &Envelope, answer: &Answer) {
         let seen = self.seen.get(&(envelope.cluster, envelope.from)).cloned().unwrap_or_default();
-        let answers = self.answers.entry((envelope.cluster, envelope.from, envelope.to, answer.shard)).or_default();
+        let asker = (envelope.to, envelope.to_cookie);
+        let answers = self.answers.entry((envelope.cluster, envelope.from, asker, answer.shard)).or_default();
         answers.push_back((answer.number, seen));
         if answers.len() > ANSWERS_MOST {
             answers.pop_front();
@@ -51,7 +52,8 @@ impl Vouched {
         (shard, number): (u16, u64),
     ) -> Result<(), Violation> {
         for &member in office.members.keys().filter(|&&member| member != office.primary) {
-            let answers = self.answers.get(&(actor.cluster, member, actor.node, shard));
+            let asker = (actor.node, actor.incarnation.cookie);
+            let answers = self.answers.get(&(actor.cluster, member, asker, shard));
             let had_not = |seen: &Seen| seen.get(&bucket).is_none_or(|seen| *seen <= epoch);
             let mut counts = answers.into_iter().flatten().filter(|(answered, _)| *answered >= number);
             if !counts.any(|(_, seen)| had_not(seen)) {
