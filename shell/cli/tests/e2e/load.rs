@@ -6,6 +6,8 @@
 //! seen something that no order of the operations explains. A message that stands twice in its stream counted twice.
 
 use crate::http::{self, Reply};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,6 +18,8 @@ const WRITERS: usize = 3;
 const READERS: usize = 2;
 /// No operation takes longer than this, whatever happens, because everything else is retried elsewhere.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A node that let somebody wait in vain is asked again after this long.
+const AVOIDED_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Register {
@@ -26,6 +30,8 @@ struct Register {
 struct Shared {
     name: String,
     nodes: Mutex<Vec<SocketAddr>>,
+    /// Since when a node is known not to answer.
+    silent: Mutex<BTreeMap<SocketAddr, Instant>>,
     registers: Vec<Register>,
     stop: AtomicBool,
     reads: AtomicU64,
@@ -51,6 +57,7 @@ impl Load {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             nodes: Mutex::new(nodes),
+            silent: Mutex::default(),
             registers: (0..WRITERS).map(|_| Register::default()).collect(),
             stop: AtomicBool::new(false),
             reads: AtomicU64::new(0),
@@ -135,13 +142,14 @@ impl Shared {
     ) -> Option<Reply> {
         let begun = Instant::now();
         let mut last = String::new();
-        for attempt in 0.. {
+        for attempt in 0_usize.. {
             if begun.elapsed() > PATIENCE {
                 self.complain(format!("{method} {path} was never answered well; last: {last}"));
                 return None;
             }
-            let nodes = self.nodes.lock().unwrap().clone();
-            match http::send(nodes[(first + attempt) % nodes.len()], method, path, headers, body) {
+            let nodes = self.likely_nodes();
+            let node = nodes[(first + attempt) % nodes.len()];
+            match http::send(node, method, path, headers, body) {
                 Ok(reply) if good.contains(&reply.status) => return Some(reply),
                 // Not applied, or unknown: the number makes it count once.
                 Ok(reply) if [503, 504].contains(&reply.status) => last = reply.text(),
@@ -149,11 +157,25 @@ impl Shared {
                     self.complain(format!("{method} {path}: {} {}", reply.status, reply.text()));
                     return None;
                 }
-                Err(error) => last = error.to_string(),
+                Err(error) => {
+                    if [ErrorKind::TimedOut, ErrorKind::WouldBlock].contains(&error.kind()) {
+                        self.silent.lock().unwrap().insert(node, Instant::now());
+                    }
+                    last = error.to_string();
+                }
             }
             sleep(Duration::from_millis(2));
         }
         None
+    }
+
+    /// All but those that did not answer lately, as any client would; all if none is left.
+    fn likely_nodes(&self) -> Vec<SocketAddr> {
+        let nodes = self.nodes.lock().unwrap().clone();
+        let silent = self.silent.lock().unwrap();
+        let answers = |node: &SocketAddr| silent.get(node).is_none_or(|since| since.elapsed() > AVOIDED_FOR);
+        let likely: Vec<SocketAddr> = nodes.iter().copied().filter(answers).collect();
+        if likely.is_empty() { nodes } else { likely }
     }
 
     fn write(&self, number: usize) {
