@@ -1,6 +1,6 @@
-//! Stores of three nodes right on a consensus library, in memory: no partitions, no sessions, no routing. They speak RESP
-//! and only the leader answers. Their source is somebody else's, and is named by `--bare`: a Cargo package whose program
-//! is begun with ENGINE ID PORT PEER,PEER,PEER (ports of this machine).
+//! Stores of three nodes right on a consensus library, in memory: no partitions, no sessions, no routing. They speak
+//! RESP and only the leader answers. Their source is somebody else's, and is named by `--bare`: a Cargo package whose
+//! program is begun with ENGINE ID PORT PEER,PEER,PEER (ports of this machine).
 
 use super::{Cluster, Workshop, ask};
 use crate::load::{Kind, Target};

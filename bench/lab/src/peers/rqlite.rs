@@ -1,5 +1,5 @@
-//! rqlite: three nodes, Raft under SQLite, asked over HTTP. The distribution does not have it; a package for Node.js has
-//! its program, packed by somebody else, which is why it runs as nobody.
+//! rqlite: three nodes, Raft under SQLite, asked over HTTP. The distribution does not have it; a package for Node.js
+//! has its program, packed by somebody else, which is why it runs as nobody.
 
 use super::{Cluster, Workshop};
 use crate::load::{Kind, Target};

@@ -74,8 +74,8 @@ impl Shard {
         }
     }
 
-    /// Whose life has changed, in what is told of the others. What the life before asked is not answered to this one: it
-    /// counts its own questions.
+    /// Whose life has changed, in what is told of the others. What the life before asked is not answered to this one,
+    /// which counts its own questions.
     pub(super) fn distrust(&mut self, changed: &[NodeId]) {
         self.sink.vouchers.distrust(changed);
         self.to_vouch.retain(|(node, _), _| !changed.contains(node));
