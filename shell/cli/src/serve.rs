@@ -68,6 +68,9 @@ pub(crate) struct Arguments {
     /// Threads that serve buckets [default: half of the cores]
     #[arg(long, env = "ATOLL_SHARDS")]
     shards: Option<usize>,
+    /// How these threads share a busy core [default: batch]
+    #[arg(long, env = "ATOLL_SCHEDULING")]
+    scheduling: Option<Scheduling>,
     /// Allows to listen beyond this machine, where nothing is encrypted
     #[arg(long, env = "ATOLL_INSECURE_LISTEN", num_args = 0..=1, default_missing_value = "true")]
     insecure_listen: Option<bool>,
@@ -131,6 +134,24 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Scheduling {
+    /// They interrupt nobody, and so take more at a time when there is much to do
+    Batch,
+    /// As the system does by itself: best where other programs keep all cores busy
+    Normal,
+}
+
+impl Scheduling {
+    fn chosen(self) -> atoll_server::Scheduling {
+        match self {
+            Scheduling::Batch => atoll_server::Scheduling::Batch,
+            Scheduling::Normal => atoll_server::Scheduling::Normal,
+        }
+    }
+}
+
 macro_rules! take_first {
     ($first:ident, $second:ident: $($field:ident),*) => {
         Arguments { $($field: $first.$field.or($second.$field)),* }
@@ -141,7 +162,7 @@ impl Arguments {
     /// What is not said here is taken from there.
     fn or(self, other: Arguments) -> Arguments {
         take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir,
-            log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, insecure_listen, max_clients,
+            log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, scheduling, insecure_listen, max_clients,
             max_value, max_memory, idle, slow, heartbeat, election, replace, absent_after, evidence, depart_after,
             arrival, ack_timeout, request_timeout, max_stale, lease, session_idle, max_skew, config)
     }
@@ -180,6 +201,7 @@ impl Arguments {
         set(&mut settings.zone, arguments.zone);
         set(&mut settings.weight, arguments.weight);
         set(&mut settings.shards, arguments.shards);
+        set(&mut settings.scheduling, arguments.scheduling.map(Scheduling::chosen));
         set(&mut settings.insecure_listen, arguments.insecure_listen);
         set(&mut settings.max_clients, arguments.max_clients);
         set(&mut settings.max_value, arguments.max_value);

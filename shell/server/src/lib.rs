@@ -32,7 +32,7 @@
 //! | `waiting` | what a node waits for that belongs to no cluster |
 //! | `describe` | inputs, outputs and entries of the log, a readable line each |
 //! | `gauge` | what each thread has done, so that one that hangs is noticed |
-//! | `settings`, `clock` | what a node is told, and the time |
+//! | `settings`, `clock`, `scheduling` | what a node is told, the time, and how its threads share a core |
 //!
 //! Not here: any rule of the protocol (`core/`).
 
@@ -67,6 +67,7 @@ mod recording;
 mod refused;
 mod resp;
 pub mod routes;
+mod scheduling;
 mod server;
 mod settings;
 mod shard;
@@ -81,6 +82,7 @@ pub use cluster::Ordered;
 pub use gateway::Gateway;
 pub use latency::Protocol;
 pub use refused::{Refused, Why};
+pub use scheduling::Scheduling;
 pub use server::{Server, StartError};
 pub use settings::Settings;
 pub use status::Board;

@@ -12,6 +12,7 @@ use crate::log::Log;
 use crate::peers::{self, Accepted, Evidence, Lane, Links};
 use crate::recording::{Recordings, Reel, Taped};
 use crate::refused::Refused;
+use crate::scheduling::schedule;
 use crate::settings::Settings;
 use crate::shard::{Callers, ShardThread};
 use crate::status::{Board, Gone};
@@ -202,6 +203,7 @@ impl Server {
         let seen = Seen { board: board.clone(), log: log.clone(), book: book.clone(), refused: refused.clone() };
         let gateway = Gateway::new(settings, clock, switch.clone(), seen, rng.next());
         let (to_cluster, for_cluster) = mpsc::unbounded_channel();
+        let scheduling = gateway.settings().scheduling;
         let mut to_shards = Vec::new();
         let mut threads = Vec::new();
         for index in 0..config.shards {
@@ -222,7 +224,11 @@ impl Server {
                 desk: desk(Machine::Shard(index)),
                 reel: reel(atoll_wire::Machine::Shard(index as u16))?,
             };
-            threads.push(thread(format!("{name} shard {index}"), stopping.clone(), move || shard.run())?);
+            let work = move || {
+                schedule(scheduling);
+                shard.run()
+            };
+            threads.push(thread(format!("{name} shard {index}"), stopping.clone(), work)?);
         }
         {
             let gateway = gateway.clone();

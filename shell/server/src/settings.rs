@@ -1,5 +1,6 @@
 //! Everything a node can be told. Each is a flag of `atoll serve`, a key of its file and an `ATOLL_…` variable.
 
+use crate::scheduling::Scheduling;
 use atoll_node::{Config, Limits, Timing};
 use atoll_types::{Address, Endpoints, Level};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub weight: u32,
     /// Threads that serve buckets.
     pub shards: usize,
+    /// How these share a busy core with others.
+    pub scheduling: Scheduling,
     /// Listening beyond this machine without encryption is meant.
     pub insecure_listen: bool,
     pub max_clients: usize,
@@ -66,6 +69,7 @@ impl Default for Settings {
             zone: String::new(),
             weight: 1,
             shards: (cores / 2).clamp(1, 16),
+            scheduling: Scheduling::default(),
             insecure_listen: false,
             max_clients: 10_000,
             max_value: 1024 * 1024,
