@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// Threads that serve buckets [default: half of the cores]
     #[arg(long, env = "ATOLL_SHARDS")]
     shards: Option<usize>,
-    /// How these threads share a busy core [default: batch]
+    /// How threads that carry the load share a busy core [default: batch]
     #[arg(long, env = "ATOLL_SCHEDULING")]
     scheduling: Option<Scheduling>,
     /// Allows to listen beyond this machine, where nothing is encrypted

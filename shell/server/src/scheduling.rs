@@ -1,7 +1,9 @@
-//! How the threads that serve buckets share a core with others: once awake, they wait until whoever runs there pauses.
+//! How the threads that carry the load share a core with others: once awake, they wait until whoever runs there pauses.
 //!
 //! Under load more has come for a thread by then, so that it takes more at a time: fewer turns, frames and calls to the
 //! system for the same requests. A core that is idle takes it at once, as always: nothing waits that need not.
+//!
+//! The cluster machine's thread is not among them: it has little to do, and is listened for.
 //!
 //! Not here: priorities. Whoever has chosen another policy for the process has chosen it for these threads as well.
 

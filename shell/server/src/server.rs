@@ -168,7 +168,7 @@ impl Server {
         let told = |place: SocketAddr| Address::from(advertised(&settings, place).as_str());
         let peer = settings.advertise_peer.as_deref().map_or_else(|| told(peer_at), Address::from);
         let config = settings.config(peer, told(http_at), told(resp_at));
-        let name = settings.name.clone();
+        let (name, scheduling) = (settings.name.clone(), settings.scheduling);
         let clock = Clock::start();
         let mut rng = Rng::new(seed());
         let opened =
@@ -188,7 +188,7 @@ impl Server {
                 error!(%error, "the disk failed: this node stops, so that the others go on without it");
             };
             let files = Directory::of(&taken.path);
-            let started = Writer::start(&name, taken, journal, files, switch.clone(), failed);
+            let started = Writer::start(&name, scheduling, taken, journal, files, switch.clone(), failed);
             writer = Some(started.map_err(StartError::Thread)?);
         }
         let recordings = match &settings.record {
@@ -203,7 +203,6 @@ impl Server {
         let seen = Seen { board: board.clone(), log: log.clone(), book: book.clone(), refused: refused.clone() };
         let gateway = Gateway::new(settings, clock, switch.clone(), seen, rng.next());
         let (to_cluster, for_cluster) = mpsc::unbounded_channel();
-        let scheduling = gateway.settings().scheduling;
         let mut to_shards = Vec::new();
         let mut threads = Vec::new();
         for index in 0..config.shards {
@@ -232,7 +231,10 @@ impl Server {
         }
         {
             let gateway = gateway.clone();
-            let work = move || crate::http::serve(tokio_listener(http), gateway);
+            let work = move || {
+                schedule(scheduling);
+                crate::http::serve(tokio_listener(http), gateway)
+            };
             threads.push(thread(format!("{name} http"), stopping.clone(), work)?);
         }
         let cluster = ClusterStart {

@@ -4,6 +4,7 @@
 
 use super::Meter;
 use crate::cluster::ToCluster;
+use crate::scheduling::{Scheduling, schedule};
 use crate::shard::ToShard;
 use crate::switch::Switch;
 use atoll_journal::{Batch, Files, Image, Journal, Lsn, Owner};
@@ -84,6 +85,7 @@ impl Writer {
     /// the one fault there can be.
     pub(crate) fn start<F: Files + Send + 'static>(
         name: &str,
+        scheduling: Scheduling,
         taken: impl Send + 'static,
         journal: Journal<F>,
         files: F,
@@ -94,9 +96,13 @@ impl Writer {
         let (chores, for_chores) = channel();
         let back = sender.clone();
         let named = |what: &str| std::thread::Builder::new().name(format!("{name} {what}"));
-        let chores_thread = named("images").spawn(move || do_chores(files, &for_chores, &back))?;
+        let chores_thread = named("images").spawn(move || {
+            schedule(scheduling);
+            do_chores(files, &for_chores, &back);
+        })?;
         let desk = Desktop { journal, switch: switch.clone(), chores, asked: Instant::now() };
         let thread = named("disk").spawn(move || {
+            schedule(scheduling);
             let _taken = taken; // Until the last write is done, of either thread.
             if let Err(error) = desk.run(&receiver) {
                 failed(error);
@@ -313,7 +319,8 @@ mod tests {
         let (journal, _) = Journal::open(files, settings, &mut |_| {}).expect("nothing to read");
         let (switch, (tell, told)) = (Arc::new(Switch::new(1)), channel());
         let failed = move |error: io::Error| drop(tell.send(error.to_string()));
-        let writer = Writer::start("test", (), journal, Faulty::default(), switch.clone(), failed).expect("threads");
+        let writer = Writer::start("test", Scheduling::Normal, (), journal, Faulty::default(), switch.clone(), failed)
+            .expect("threads");
         Bench { fails, switch, writer, told }
     }
 
