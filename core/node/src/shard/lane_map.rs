@@ -11,6 +11,7 @@
 //! Nothing of the order in here shows outside: only look-ups, never a walk, but for checks.
 
 use super::lane::{Lane, LaneKey};
+use std::collections::VecDeque;
 
 const SMALLEST: usize = 64;
 /// So many idle lanes may stay; more, where as many are not.
@@ -96,19 +97,19 @@ impl LaneMap {
         if self.idle <= IDLE_MOST || self.idle <= self.len() / 2 {
             return;
         }
-        let lanes = std::mem::take(self).lanes.into_iter().filter(|(_, lane)| !lane.is_idle());
-        for (key, lane) in lanes {
-            // Where it was: whoever waits in it knows its place.
-            let place = lane.place;
-            while self.lanes.len() <= place as usize {
-                self.free.push(self.lanes.len() as u32);
-                self.lanes.push((LaneKey::NONE, Lane::new()));
-            }
-            self.lanes[place as usize] = (key, lane);
+        // Those that stay are where they were: whoever waits in one knows its place.
+        for (key, lane) in self.lanes.iter_mut().filter(|(_, lane)| lane.is_idle()) {
+            *key = LaneKey::NONE;
+            lane.queue = VecDeque::new();
         }
-        let lanes = &self.lanes;
-        self.free.retain(|place| lanes[*place as usize].0 == LaneKey::NONE);
-        self.grow();
+        let end = self.lanes.iter().rposition(|(key, _)| *key != LaneKey::NONE).map_or(0, |last| last + 1);
+        self.lanes.truncate(end);
+        self.lanes.shrink_to(2 * IDLE_MOST);
+        let is_free = |place: &u32| self.lanes[*place as usize].0 == LaneKey::NONE;
+        self.free = (0..end as u32).filter(is_free).collect();
+        self.idle = 0;
+        // As many will come again, mostly.
+        self.spread(self.words.len().min(4 * IDLE_MOST));
     }
 
     fn insert(&mut self, key: LaneKey) -> u32 {
@@ -130,8 +131,15 @@ impl LaneMap {
 
     /// Makes room for one more, and for as many as there are.
     fn grow(&mut self) {
-        let length = ((self.len() + 1) * 2).next_power_of_two().max(SMALLEST);
-        self.words = vec![0; length];
+        self.spread(SMALLEST);
+    }
+
+    /// Puts every key where it belongs, with room for twice as many, and for `least` words in any case.
+    fn spread(&mut self, least: usize) {
+        let length = ((self.len() + 1) * 2).next_power_of_two().max(least);
+        self.words.clear();
+        self.words.resize(length, 0);
+        self.words.shrink_to(length);
         for place in 0..self.lanes.len() {
             let key = self.lanes[place].0;
             if key != LaneKey::NONE {

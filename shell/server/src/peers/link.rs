@@ -148,8 +148,10 @@ impl Out {
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }
-        if self.bytes.is_empty() {
-            self.bytes.shrink_to(KEEP.max(self.needed));
+        let keep = KEEP.max(self.needed);
+        if self.bytes.is_empty() && self.bytes.capacity() > 2 * keep {
+            // A new one: making the old one smaller would copy what nobody needs.
+            self.bytes = Vec::with_capacity(keep);
         }
     }
 }
