@@ -87,6 +87,7 @@ const KNOWN: &[(Bug, u64)] = &[
     (Bug::EpochNotPersisted, 1),
     (Bug::RestartedPrimaryGoesOn, 1),
     (Bug::CutSentAgainEarly, 1),
+    (Bug::FatesBeforeSettled, 111),
     (Bug::SuffixNotCut, 3),
     (Bug::CommitBelowMin, 2),
     (Bug::HalvesServeEarly, 15),

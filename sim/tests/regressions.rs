@@ -56,6 +56,11 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (107, 1.0, "a copy found damaged at a start said so only when it had waited long for its primary"),
     (31, 1.0, "two voters of which one has a slow disk led in turn for ever: neither was given the time to decide"),
     (1099, 1.0, "a node whose disk was gone could not be removed while another that was to go waited for it"),
+    (
+        126,
+        1.0,
+        "a member took an epoch that had settled for one that had committed, while its primary waited for a lease",
+    ),
     (1578, 1.0, "a bucket began anew while a member restarted, which without a beginning was taken for diverged"),
 ];
 

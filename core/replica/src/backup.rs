@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::machine::{Replica, Role};
 use crate::message::{Ack, Body, Opened, Write};
 use crate::sink::{Outcome, Settings, Sink};
-use atoll_types::{BucketRecord, Bug, Entries, NodeId, Offset, Report, Time, planted};
+use atoll_types::{BucketRecord, Bug, Duty, Entries, NodeId, Offset, Report, Time, planted};
 
 #[derive(Debug)]
 pub(crate) struct Backup {
@@ -172,6 +172,30 @@ impl Replica {
             let about = self.me;
             sink.event(|| Event::Diverged { bucket, primary, about, offset });
             self.declare_damaged(now, sink);
+        }
+    }
+
+    /// This copy's epoch is over, perhaps before its primary told all. If it settled, every member has acknowledged what
+    /// it began with, and nobody else may lead next. So what was cut stands nowhere; and what was written here before and
+    /// matched is committed, which a copy that is let go must know now or never. Without this a bucket that moves away
+    /// as soon as it can would leave callers behind who never hear.
+    pub(crate) fn learn_fates(&mut self, now: Time, sink: &mut Sink, next: &Duty) {
+        let Some(duty) = &self.duty else { return };
+        let settled = duty.settled && duty.may_commit || planted(Bug::FatesBeforeSettled);
+        let counted = duty.appointment.is_member(self.me) && !self.useless;
+        let open = matches!(&self.role, Role::Backup(backup) if backup.open);
+        if !settled || !counted || !open {
+            return;
+        }
+        for ticket in self.cut.drain(..) {
+            sink.answer(ticket, Outcome::Cut);
+        }
+        // Where there are leases, a primary may have to wait before it commits.
+        let committed = self.commits_at_once && !sink.leases;
+        let kept = self.pending.back().filter(|_| committed && !next.appointment.is_member(self.me));
+        if let Some(&(kept, _)) = kept {
+            self.committed = self.committed.max(kept);
+            self.apply(now, sink);
         }
     }
 

@@ -75,6 +75,8 @@ pub struct Replica {
     damaged_at: Option<Time>,
     /// This copy cannot follow its primary, and says so.
     pub(crate) useless: bool,
+    /// The epoch of the duty may commit from its beginning: its primary had done so before it was said to be settled.
+    pub(crate) commits_at_once: bool,
     /// As primary it does not serve before then: another that led before may answer reads by its lease.
     pub(crate) serves_from: Time,
 }
@@ -115,6 +117,7 @@ impl Replica {
             blank: false,
             damaged_at: None,
             useless: false,
+            commits_at_once: false,
             serves_from: Time::ZERO,
         }
     }
@@ -255,8 +258,10 @@ impl Replica {
         if epoch < self.epoch() {
             return; // Told again from an older table.
         }
+        self.learn_fates(now, sink, &duty);
         self.leave(sink, &duty);
         self.see(sink, epoch);
+        self.commits_at_once = duty.may_commit && !duty.settled;
         self.duty = Some(Box::new(duty));
         if epoch == self.seen {
             self.take_office(now, sink);

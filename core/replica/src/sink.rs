@@ -123,6 +123,8 @@ pub struct Sink {
     pub full: bool,
     /// Until then nobody else serves what this node was last told to serve.
     pub leased_until: Time,
+    /// Primaries may have leases: another that takes over waits for them.
+    pub leases: bool,
     pub vouchers: Vouchers,
     /// Of all epochs that copies here have seen. Only goes up.
     pub latest: Latest,
@@ -144,6 +146,7 @@ impl Sink {
             letters: Letters::default(),
             full: false,
             leased_until: Time::ZERO,
+            leases: false,
             vouchers: Vouchers::default(),
             latest: Latest::default(),
             journal: JournalSeq(0),

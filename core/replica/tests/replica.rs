@@ -104,6 +104,45 @@ fn a_removed_primary_cannot_say_what_became_of_its_writes() {
     assert_eq!(trio.outcome(1), Some(&Outcome::Unknown));
 }
 
+/// A primary hands over and is let go before the next one tells what is committed. What becomes of a write that had
+/// reached the others, and of one that had not?
+fn fates_of_a_primary_that_leaves(has_settled: bool, may_commit: bool, leases: bool) -> [Option<Outcome>; 2] {
+    let mut trio = three();
+    trio.sides.values_mut().for_each(|side| side.sink.leases = leases);
+    trio.write(1, 1, None, "kept");
+    trio.run_without(&[3]);
+    trio.write(1, 2, None, "cut");
+    trio.flying.clear();
+    let next = Duty { may_commit, ..Trio::duty(20, 2, &[1, 2, 3], &[]) };
+    trio.appoint_all(&next);
+    trio.run();
+    assert_eq!((trio.outcome(1), trio.outcome(2)), (None, None), "it is not told yet");
+    if has_settled {
+        trio.appoint_all(&settled(next));
+    }
+    trio.flying.clear();
+    trio.appoint_all(&Trio::duty(30, 2, &[2, 3], &[]));
+    assert_eq!(trio.replica(1).committed().0, u64::from(has_settled && may_commit && !leases));
+    [trio.outcome(1).cloned(), trio.outcome(2).cloned()]
+}
+
+#[test]
+fn a_primary_that_hands_over_and_leaves_tells_its_callers_what_a_settled_epoch_shows() {
+    let [kept, cut] = fates_of_a_primary_that_leaves(true, true, false);
+    assert!(matches!(kept, Some(Outcome::Done { duplicate: false, .. })), "{kept:?}");
+    assert_eq!(cut, Some(Outcome::Cut));
+    let unknown = Some(Outcome::Unknown);
+    let [kept, cut] = fates_of_a_primary_that_leaves(true, true, true);
+    assert_eq!((kept, cut), (unknown.clone(), Some(Outcome::Cut)), "its successor may be waiting for a lease");
+    let neither = [unknown.clone(), unknown];
+    assert_eq!(
+        fates_of_a_primary_that_leaves(false, true, false),
+        neither,
+        "another may lead next, with other entries"
+    );
+    assert_eq!(fates_of_a_primary_that_leaves(true, false, false), neither, "too few copies, or an eligible one more");
+}
+
 #[test]
 fn a_read_needs_a_round_that_began_after_it() {
     let mut trio = three();

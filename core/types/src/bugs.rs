@@ -177,6 +177,8 @@ bank! {
     LeaseOfUnappliedLog,
     /// A usurper does not wait for the lease of the one before it.
     UsurperDoesNotWait,
+    /// A member whose epoch is over takes what it holds for committed although that epoch had not settled.
+    FatesBeforeSettled,
     /// The directory is not synced after an image got its name, nor when the one before it goes.
     RenameNotSynced,
     /// A copy that cannot be read is begun anew on the word of a duty that was given to the life before.

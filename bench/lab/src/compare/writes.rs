@@ -2,7 +2,8 @@
 //!
 //! The first row of each pair has an ordinary client, which knows one node and sends it everything: two of three
 //! requests are for buckets that another node is primary of, and are passed on. The row that says "knows the slot map"
-//! has a client as Redis Cluster has them. The others are always asked where nothing has to be passed on.
+//! has a client as Redis Cluster has them. The others are always asked where nothing has to be passed on. Reads have a
+//! third row, of a cluster founded with a lease: its primaries answer reads without asking anybody, as Redis does.
 
 use super::{Run, bar, group};
 use crate::chart::{self, Bar};
@@ -35,6 +36,9 @@ impl Case {
         load
     }
 }
+
+/// What a cluster is founded with whose reads go by a lease.
+const LEASE: [&str; 2] = ["--lease", "500ms"];
 
 const fn put(connections: usize, depth: usize) -> Case {
     Case { work: Work::Put, connections, depth }
@@ -85,6 +89,9 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
     let own = atoll::start(&run.workshop, &atoll::Setup::default())?;
     let plain = own.cluster.load();
     let aware = Load { targets: own.aware_targets()?, ..plain.clone() };
+    let flags = LEASE.map(str::to_owned).to_vec();
+    let leased = atoll::start(&run.workshop, &atoll::Setup { flags, ..atoll::Setup::default() })?;
+    let leased_aware = Load { targets: leased.aware_targets()?, ..leased.cluster.load() };
     let mut bars = Charts::default();
     for peer in run.peers.clone() {
         let targets = |(case, judged): &(Case, Vec<Judged>)| {
@@ -94,7 +101,9 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
             Err(error) => run.missing(cases(peer).iter().flat_map(targets).collect(), peer.title(), &error),
             Ok(cluster) => {
                 for (case, judged) in cases(peer) {
-                    let loads = [plain.clone(), cluster.load(), aware.clone()].map(|load| case.of(load));
+                    let mut loads = vec![plain.clone(), cluster.load(), aware.clone()];
+                    loads.extend((case.work == Work::Get).then(|| leased_aware.clone()));
+                    let loads: Vec<Load> = loads.into_iter().map(|load| case.of(load)).collect();
                     let found = rounds(&loads, run.effort)?;
                     judge(run, case, &judged, &cluster, &found);
                     bars.note(case, &cluster, &found);
@@ -106,8 +115,11 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
 }
 
 fn judge(run: &mut Run, case: Case, judged: &[Judged], cluster: &Cluster, rounds: &Rounds) {
+    let leased = format!(", client knows the slot map, {}", LEASE.join(" "));
+    let mut ways = vec![(0, ""), (2, ", client knows the slot map")];
+    ways.extend((case.work == Work::Get).then_some((3, leased.as_str())));
     for &(what, figure, unit, wanted) in judged {
-        for (own, how) in [(0, ""), (2, ", client knows the slot map")] {
+        for &(own, how) in &ways {
             let found = match rounds.failure(own).or_else(|| rounds.failure(1)) {
                 Some(error) => Err(error),
                 None => Ok(Found {
@@ -132,11 +144,13 @@ struct Charts {
 
 impl Charts {
     fn note(&mut self, case: Case, cluster: &Cluster, rounds: &Rounds) {
+        let leased = (case.work == Work::Get).then_some(("Atoll, by a lease", 3));
+        let ways = [("Atoll", 0), ("Atoll, slot map known", 2)].into_iter().chain(leased);
         let rates = (&mut self.rates, RATE, Unit::PerSecond);
         for (list, figure, unit) in [rates, (&mut self.costs, COST, Unit::Microseconds)] {
             if !list.iter().any(|(known, _)| *known == case) {
-                let own = |label: &str, load: usize| bar(label, rounds.median(load, figure), unit);
-                list.push((case, vec![own("Atoll", 0), own("Atoll, slot map known", 2)]));
+                let own = |(label, load): (&str, usize)| bar(label, rounds.median(load, figure), unit);
+                list.push((case, ways.clone().map(own).collect()));
             }
             if let Some((_, bars)) = list.iter_mut().find(|(known, _)| *known == case) {
                 bars.push(bar(&cluster.name, rounds.median(1, figure), unit));

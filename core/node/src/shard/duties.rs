@@ -130,7 +130,7 @@ impl Shard {
             table.duties.into_iter().filter(|(bucket, _)| self.owns(*bucket)).collect();
         // A bucket before its upper half: that one comes out of its copy.
         duties.sort_by_key(|(bucket, _)| *bucket);
-        self.lease = table.lease;
+        (self.lease, self.sink.leases) = (table.lease, !table.lease.is_zero());
         for (bucket, duty) in &duties {
             let whole = duty.divided.map(|(whole, _)| whole);
             let before = self.table.get(bucket).or_else(|| self.table.get(&whole?));

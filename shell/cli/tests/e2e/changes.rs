@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, wait};
 use crate::load::Load;
+use crate::plain::Plain;
 use std::process::Command;
 
 #[test]
@@ -41,6 +42,20 @@ fn a_cluster_grows_to_five_and_shrinks_again_under_load() {
     assert!([0, 1, 2, 4].into_iter().all(|node| !listed(node)), "nobody lists it");
     assert!(!forget(&leaving).status.success(), "there is nothing left to forget");
     cluster.wait_until_healthy();
+}
+
+#[test]
+fn no_request_fails_while_a_cluster_grows_and_shrinks_again() {
+    let mut cluster = Cluster::start(3);
+    let plain = Plain::start(&cluster.nodes.iter().map(|node| node.resp).collect::<Vec<_>>());
+    let new = cluster.add();
+    wait_until_level(&cluster, 4);
+    cluster.order("POST", "/v1/cluster/split");
+    wait("split", || cluster.status(0).is_some_and(|status| status["buckets"] == 128));
+    let leaving = cluster.nodes[new].name.clone();
+    cluster.order("POST", &format!("/v1/cluster/nodes/{leaving}/drain"));
+    wait_until_level(&cluster, 3);
+    assert!(plain.end() > 1000, "there was load all the time");
 }
 
 /// Nothing moves, and so many nodes are primaries of as many buckets each, give or take one.

@@ -7,6 +7,7 @@
 //! | `http.rs` | the few lines of HTTP that the tests speak |
 //! | `ports.rs`, of the server's tests | where nobody listens |
 //! | `load.rs` | writers and readers, and what must hold of what they saw |
+//! | `plain.rs` | clients that try nothing twice, of whom no request fails as long as no node does |
 //! | `proxy.rs` | links between nodes that can be cut, one way or both |
 //! | `failures.rs`, `changes.rs`, `links.rs`, `durable.rs`, `disks.rs`, `backup.rs`, `recording.rs` | the tests |
 
@@ -22,6 +23,7 @@ mod failures;
 mod http;
 mod links;
 mod load;
+mod plain;
 #[path = "../../../server/tests/common/ports.rs"]
 mod ports;
 mod proxy;
