@@ -96,10 +96,8 @@ impl Writer {
         let (chores, for_chores) = channel();
         let back = sender.clone();
         let named = |what: &str| std::thread::Builder::new().name(format!("{name} {what}"));
-        let chores_thread = named("images").spawn(move || {
-            schedule(scheduling);
-            do_chores(files, &for_chores, &back);
-        })?;
+        // As the system schedules it: the log grows for as long as an image takes.
+        let chores_thread = named("images").spawn(move || do_chores(files, &for_chores, &back))?;
         let desk = Desktop { journal, switch: switch.clone(), chores, asked: Instant::now() };
         let thread = named("disk").spawn(move || {
             schedule(scheduling);
