@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// Images that are asked for or written at a time. All at once would stop the shards for as long as everything takes;
 /// one after another would let the log grow by a group for each.
-const IMAGES_MOST: usize = 8;
+const IMAGES_MOST: usize = 16;
 /// What was added is written at once when it is as long as this.
 const BUFFER_MOST: usize = 1 << 20;
 
