@@ -1,5 +1,5 @@
-//! Clients that know nothing: no session, no slot map, no second try. They speak RESP, many writes at a time, and as long
-//! as nobody fails each of them has to be done.
+//! Clients that know nothing: no session, no slot map, no second try. They speak RESP, many writes at a time, and as
+//! long as nobody fails each of them has to be done.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
