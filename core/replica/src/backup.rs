@@ -175,10 +175,10 @@ impl Replica {
         }
     }
 
-    /// This copy's epoch is over, perhaps before its primary told all. If it settled, every member has acknowledged what
-    /// it began with, and nobody else may lead next. So what was cut stands nowhere; and what was written here before
-    /// and matched is committed, which a copy that is let go must know now or never. Without this a bucket that moves
-    /// away as soon as it can would leave callers behind who never hear.
+    /// This copy's epoch is over, perhaps before its primary told all. If it settled, every member has acknowledged
+    /// what it began with, and nobody else may lead next. So what was cut stands nowhere; and what was written here
+    /// before and matched is committed, which a copy that is let go must know now or never. Without this a bucket that
+    /// moves away as soon as it can would leave callers behind who never hear.
     pub(crate) fn learn_fates(&mut self, now: Time, sink: &mut Sink, next: &Duty) {
         let Some(duty) = &self.duty else { return };
         let settled = duty.settled && duty.may_commit || planted(Bug::FatesBeforeSettled);

@@ -163,8 +163,8 @@ impl Arguments {
     fn or(self, other: Arguments) -> Arguments {
         take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir,
             log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, scheduling, insecure_listen,
-            max_clients, max_value, max_memory, idle, slow, heartbeat, election, replace, absent_after, evidence, depart_after,
-            arrival, ack_timeout, request_timeout, max_stale, lease, session_idle, max_skew, config)
+            max_clients, max_value, max_memory, idle, slow, heartbeat, election, replace, absent_after, evidence,
+            depart_after, arrival, ack_timeout, request_timeout, max_stale, lease, session_idle, max_skew, config)
     }
 
     fn with_file(self) -> anyhow::Result<Arguments> {
