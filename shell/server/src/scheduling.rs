@@ -3,7 +3,8 @@
 //! Under load more has come for a thread by then, so that it takes more at a time: fewer turns, frames and calls to the
 //! system for the same requests. A core that is idle takes it at once, as always: nothing waits that need not.
 //!
-//! The cluster machine's thread is not among them: it has little to do, and is listened for.
+//! The cluster machine's thread is not among them: it has little to do, and is listened for. Nor is the one that makes
+//! images, since the log on disk grows until it is done.
 //!
 //! Not here: priorities. Whoever has chosen another policy for the process has chosen it for these threads as well.
 
