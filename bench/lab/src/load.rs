@@ -82,6 +82,11 @@ impl Target {
     pub(crate) fn any(addresses: &[String]) -> Target {
         Target { addresses: addresses.to_vec(), keys: Rc::new((0..KEYS).map(key).collect()) }
     }
+
+    /// No more keys than so many.
+    pub(crate) fn keep(&mut self, keys: usize) {
+        Rc::make_mut(&mut self.keys).truncate(keys);
+    }
 }
 
 /// Twelve bytes.

@@ -42,6 +42,10 @@ struct LoadArguments {
     /// Connections spread over these
     #[arg(value_delimiter = ',')]
     addresses: Vec<String>,
+    /// Requests go to the primaries of their keys, as Atoll tells them here over HTTP; the addresses are then those of
+    /// its nodes, in the order of their names
+    #[arg(long)]
+    aware: Option<String>,
     #[arg(long, value_enum, default_value = "put")]
     work: Work,
     #[arg(long, default_value_t = 64)]
@@ -51,6 +55,9 @@ struct LoadArguments {
     depth: usize,
     #[arg(long, default_value_t = 100)]
     value_size: usize,
+    /// Different keys at the most, for each node where they go to their primaries
+    #[arg(long, default_value_t = load::KEYS as usize)]
+    keys: usize,
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// So many keys, each once, instead of a time
@@ -72,7 +79,12 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn put_load(arguments: LoadArguments) -> anyhow::Result<()> {
-    let mut load = Load::new(arguments.kind, vec![Target::any(&arguments.addresses)], &arguments.pids);
+    let mut targets = match &arguments.aware {
+        Some(http) => peers::atoll::aware_targets(http, &arguments.addresses)?,
+        None => vec![Target::any(&arguments.addresses)],
+    };
+    targets.iter_mut().for_each(|target| target.keep(arguments.keys));
+    let mut load = Load::new(arguments.kind, targets, &arguments.pids);
     load.work = arguments.work;
     load.connections = arguments.connections;
     load.depth = arguments.depth;

@@ -5,14 +5,13 @@
 use crate::chart;
 use crate::compare::{Places, bar, group, machine};
 use crate::load::usage::Usage;
-use crate::load::{self, Load, Report, Target};
+use crate::load::{self, Load, Report};
 use crate::measure::{Effort, Rounds, median, rounds};
 use crate::peers::Workshop;
 use crate::peers::atoll::{self, Atoll, Setup};
 use crate::table::{self, Found, Row, Unit, Wanted};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
@@ -141,8 +140,9 @@ fn values(run: &mut Run) -> anyhow::Result<()> {
     // The same keys are written again: how fast a system gives out memory for the first time is not what is asked.
     let few = |value_size: usize| {
         let most = (VALUES_BYTES_MOST / value_size / load.targets.len()).max(1);
-        let take = |target: &Target| Rc::new(target.keys.iter().take(most).cloned().collect());
-        load.targets.iter().map(|target| Target { keys: take(target), ..target.clone() }).collect()
+        let mut targets = load.targets.clone();
+        targets.iter_mut().for_each(|target| target.keep(most));
+        targets
     };
     let with = |value_size: usize| {
         let connections = if value_size > 50_000 { 16 } else { 64 };

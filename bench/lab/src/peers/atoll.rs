@@ -122,44 +122,18 @@ impl Atoll {
         index_of(&status["government"]["leader"]).context("no leader")
     }
 
-    fn buckets(&self) -> anyhow::Result<Vec<Bucket>> {
-        let list: Value = serde_json::from_str(&http(&self.http[0], "GET", "/v1/cluster/buckets", "")?)?;
-        let read = |bucket: &Value| {
-            let (first, last) = (bucket["slots"][0].as_u64()?, bucket["slots"][1].as_u64()?);
-            Some(Bucket { first, last, primary: index_of(&bucket["primary"])? })
-        };
-        let list = list.as_array().context("no list of buckets")?;
-        Ok(list.iter().filter_map(read).collect())
-    }
-
-    /// For each node the keys that it is primary of, and a target that takes these there: what a client does that knows
-    /// the slot map.
     pub(crate) fn aware_targets(&self) -> anyhow::Result<Vec<Target>> {
-        self.targets(|primary, node| primary == node)
+        aware_targets(&self.http[0], &self.cluster.addresses)
     }
 
     /// For each node the keys that it is not primary of: every request is passed on.
     pub(crate) fn wrong_targets(&self) -> anyhow::Result<Vec<Target>> {
-        self.targets(|primary, node| primary != node)
-    }
-
-    fn targets(&self, takes: impl Fn(usize, usize) -> bool) -> anyhow::Result<Vec<Target>> {
-        let buckets = self.buckets()?;
-        let mut keys = vec![Vec::new(); self.cluster.addresses.len()];
-        for number in 0..KEYS {
-            let key = key(number);
-            let Some(primary) = primary_of(&buckets, &key) else { continue };
-            for (_, list) in keys.iter_mut().enumerate().filter(|(node, _)| takes(primary, *node)) {
-                list.push(key.clone());
-            }
-        }
-        let pairs = self.cluster.addresses.iter().zip(keys).filter(|(_, keys)| !keys.is_empty());
-        Ok(pairs.map(|(address, keys)| Target { addresses: vec![address.clone()], keys: Rc::new(keys) }).collect())
+        targets(&self.http[0], &self.cluster.addresses, |primary, node| primary != node)
     }
 
     /// Keys of buckets that this node is primary of, asked for anywhere: all of them pause when it is gone.
     pub(crate) fn hit_target(&self, victim: usize) -> anyhow::Result<Target> {
-        let buckets = self.buckets()?;
+        let buckets = buckets(&self.http[0])?;
         let keys: Vec<String> = (0..KEYS).map(key).filter(|key| primary_of(&buckets, key) == Some(victim)).collect();
         Ok(Target { addresses: self.cluster.addresses.clone(), keys: Rc::new(keys) })
     }
@@ -169,6 +143,40 @@ impl Atoll {
         let joins = self.joins.clone();
         launch(workshop, setup, &mut self.cluster.servers, setup.nodes, &self.ports, &joins, false)
     }
+}
+
+fn buckets(http_address: &str) -> anyhow::Result<Vec<Bucket>> {
+    let list: Value = serde_json::from_str(&http(http_address, "GET", "/v1/cluster/buckets", "")?)?;
+    let read = |bucket: &Value| {
+        let (first, last) = (bucket["slots"][0].as_u64()?, bucket["slots"][1].as_u64()?);
+        Some(Bucket { first, last, primary: index_of(&bucket["primary"])? })
+    };
+    let list = list.as_array().context("no list of buckets")?;
+    Ok(list.iter().filter_map(read).collect())
+}
+
+/// For each of the nodes at these addresses, in the order of their names, the keys that it is primary of: what a client
+/// does that knows the slot map.
+pub(crate) fn aware_targets(http_address: &str, addresses: &[String]) -> anyhow::Result<Vec<Target>> {
+    targets(http_address, addresses, |primary, node| primary == node)
+}
+
+fn targets(
+    http_address: &str,
+    addresses: &[String],
+    takes: impl Fn(usize, usize) -> bool,
+) -> anyhow::Result<Vec<Target>> {
+    let buckets = buckets(http_address)?;
+    let mut keys = vec![Vec::new(); addresses.len()];
+    for number in 0..KEYS {
+        let key = key(number);
+        let Some(primary) = primary_of(&buckets, &key) else { continue };
+        for (_, list) in keys.iter_mut().enumerate().filter(|(node, _)| takes(primary, *node)) {
+            list.push(key.clone());
+        }
+    }
+    let pairs = addresses.iter().zip(keys).filter(|(_, keys)| !keys.is_empty());
+    Ok(pairs.map(|(address, keys)| Target { addresses: vec![address.clone()], keys: Rc::new(keys) }).collect())
 }
 
 fn primary_of(buckets: &[Bucket], key: &str) -> Option<usize> {
