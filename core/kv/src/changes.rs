@@ -50,7 +50,7 @@ pub(crate) struct Changes {
     full: VecDeque<Segment>,
     /// … but the last, before the first change.
     last: Segment,
-    /// Of all segments.
+    /// Of all segments but the last.
     count: usize,
     bytes: usize,
     digest: u64,
@@ -85,14 +85,9 @@ impl Changes {
         if self.last.count == 0 || (is_full && self.last.last != offset) {
             self.begin_segment(offset);
         }
-        let before = self.last.bytes.len();
         self.last.put(offset, kind, key);
-        let hash = self::hash(offset, kind, hash);
-        self.last.digest = self.last.digest.wrapping_add(hash);
-        self.digest = self.digest.wrapping_add(hash);
-        self.count += 1;
-        self.bytes += self.last.bytes.len() - before;
-        if self.count > CHANGES_MOST || self.bytes > CHANGES_BYTES_MOST {
+        self.last.digest = self.last.digest.wrapping_add(self::hash(offset, kind, hash));
+        if self.count() > CHANGES_MOST || self.held() > CHANGES_BYTES_MOST {
             self.forget();
         }
     }
@@ -104,6 +99,9 @@ impl Changes {
         let mut full = std::mem::replace(&mut self.last, fresh);
         if full.count > 0 {
             full.bytes.shrink_to_fit();
+            self.count += full.count;
+            self.bytes += full.bytes.len();
+            self.digest = self.digest.wrapping_add(full.digest);
             self.full.push_back(full);
         }
     }
@@ -111,18 +109,28 @@ impl Changes {
     /// The oldest go, until what is left is little enough; or was written by one command.
     fn forget(&mut self) {
         let most = |changes: &Changes| if changes.full.is_empty() { 2 * CHANGES_MOST } else { CHANGES_MOST };
-        while self.count > most(self) || self.bytes > CHANGES_BYTES_MOST {
-            let gone = self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.last));
-            self.count -= gone.count;
-            self.bytes -= gone.bytes.len();
-            self.digest = self.digest.wrapping_sub(gone.digest);
+        while self.count() > most(self) || self.held() > CHANGES_BYTES_MOST {
+            let gone = match self.full.pop_front() {
+                Some(gone) => {
+                    self.count -= gone.count;
+                    self.bytes -= gone.bytes.len();
+                    self.digest = self.digest.wrapping_sub(gone.digest);
+                    gone
+                }
+                None => std::mem::take(&mut self.last),
+            };
             // Whoever has seen this offset has seen all of its changes.
             self.reach = Some(gone.last);
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.count
+        self.count + self.last.count
+    }
+
+    /// Bytes of all of them.
+    fn held(&self) -> usize {
+        self.bytes + self.last.bytes.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Change<'_>> {
@@ -152,12 +160,11 @@ impl Changes {
 
     pub(crate) fn digest(&self) -> u64 {
         let reach = self.reach.map_or(0, |reach| reach.0.wrapping_add(1));
-        self.digest.wrapping_add(xxh3_64_with_seed(b"reach", reach))
+        self.digest.wrapping_add(self.last.digest).wrapping_add(xxh3_64_with_seed(b"reach", reach))
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let unused = self.last.bytes.capacity() - self.last.bytes.len();
-        self.full.capacity() * size_of::<Segment>() + self.bytes + unused
+        self.full.capacity() * size_of::<Segment>() + self.bytes + self.last.bytes.capacity()
     }
 }
 
@@ -167,6 +174,7 @@ impl Segment {
         let head = kind.tag() << 6 | since.min(FAR) as u8;
         match u8::try_from(key.len()) {
             Ok(length) if length < LONG && since < FAR => {
+                self.bytes.reserve(2 + key.len());
                 self.bytes.extend_from_slice(&[head, length]);
                 self.bytes.extend_from_slice(key);
             }
@@ -215,11 +223,11 @@ mod tests {
     fn check(changes: &Changes) {
         let mut again = Changes::since(changes.reach());
         changes.iter().for_each(|change| push(&mut again, change.offset.0, change.kind, change.key));
-        assert_eq!((again.digest(), again.count, again.bytes), (changes.digest(), changes.count, changes.bytes));
+        assert_eq!((again.digest(), again.count(), again.held()), (changes.digest(), changes.count(), changes.held()));
         assert!(changes.iter().eq(again.iter()));
         let begins = |changes: &Changes| changes.segments().map(|segment| segment.begin).collect::<Vec<_>>();
         assert_eq!(begins(&again), begins(changes));
-        let middle = changes.iter().nth(changes.count / 2).map_or(Offset(0), |change| change.offset);
+        let middle = changes.iter().nth(changes.count() / 2).map_or(Offset(0), |change| change.offset);
         assert!(changes.after(middle).eq(changes.iter().filter(|change| change.offset > middle)));
     }
 
@@ -258,7 +266,7 @@ mod tests {
         assert_eq!(changes.after(Offset(99)).count(), crate::OPERATIONS_MOST);
         check(&changes);
         batch(&mut changes, 101);
-        assert_eq!((changes.reach(), changes.count), (Some(Offset(100)), crate::OPERATIONS_MOST));
+        assert_eq!((changes.reach(), changes.count()), (Some(Offset(100)), crate::OPERATIONS_MOST));
         check(&changes);
     }
 

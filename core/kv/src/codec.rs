@@ -147,6 +147,17 @@ pub fn put_command(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.push(1);
 }
 
+/// The key and the value of what `put_command` made. Most of all that is ever asked for: looked at by itself, since
+/// nothing has to be told apart in it.
+pub(crate) fn plain_put(command: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = command.split_first_chunk::<4>()?;
+    let (length, rest) = rest.split_first_chunk::<4>().filter(|_| *head == [1, 0, 1, 0])?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (value, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    (rest == [1]).then_some((key, value))
+}
+
 fn put_ttl(out: &mut Vec<u8>, ttl: Ttl) {
     match ttl {
         Ttl::Keep => out.push(0),
@@ -280,13 +291,14 @@ pub(crate) fn put_done(out: &mut Vec<u8>, count: u16) {
     put_short(out, count);
 }
 
+/// `Answer::Done` of one value that was written.
+pub(crate) fn put_written(out: &mut Vec<u8>, existed: bool, version: Offset) {
+    let [a, b, c, d, e, f, g, h] = version.0.to_le_bytes();
+    out.extend_from_slice(&[DONE, 1, 0, u8::from(existed) | 2, a, b, c, d, e, f, g, h, 0]);
+}
+
 pub(crate) fn put_outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
     let flags = u8::from(outcome.existed) | u8::from(outcome.version.is_some()) << 1;
-    if let Outcome { version: Some(version), detail: Detail::Nothing, .. } = outcome {
-        // Of nearly every write: all at once.
-        let [a, b, c, d, e, f, g, h] = version.0.to_le_bytes();
-        return out.extend_from_slice(&[flags, a, b, c, d, e, f, g, h, 0]);
-    }
     out.push(flags);
     if let Some(version) = outcome.version {
         put_long(out, version.0);
@@ -466,5 +478,39 @@ impl<'a> Answer<'a> {
             12.. => return None,
         };
         reader.end().map(|()| answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_types::Rng;
+
+    #[test]
+    fn a_plain_put_is_one_put_without_a_condition_that_never_expires_and_nothing_else() {
+        let (mut rng, mut found) = (Rng::new(5), 0);
+        for _ in 0..20_000 {
+            let text = [b'x'; 300];
+            let (key, value) = (&text[..rng.below(20) as usize], &text[..rng.below(300) as usize]);
+            let mut bytes = Vec::new();
+            put_command(key, value, &mut bytes);
+            if rng.one_in(2) {
+                let at = rng.below(bytes.len().min(14) as u64) as usize;
+                bytes[at] = rng.below(4) as u8;
+            }
+            if rng.one_in(8) {
+                bytes.truncate(rng.below(bytes.len() as u64) as usize);
+            }
+            let one = Operations::of(&bytes).filter(|all| all.count() == 1).and_then(Operations::only);
+            let expected = match one {
+                Some(Operation { key, condition: Condition::None, action: Action::Put { value, ttl: Ttl::Never } }) => {
+                    Some((key, value))
+                }
+                Some(_) | None => None,
+            };
+            assert_eq!(plain_put(&bytes), expected, "{bytes:?}");
+            found += u32::from(expected.is_some());
+        }
+        assert!((5_000..15_000).contains(&found), "{found} of both kinds");
     }
 }

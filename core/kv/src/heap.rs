@@ -11,7 +11,8 @@
 //! Not here: keys, order, when a page is emptied (`table.rs`), what the bytes of a record mean (`record.rs`).
 
 use crate::index::Handle;
-use crate::record::{FREE, Record, Stamp, key_of, length_of, stamp_of};
+use crate::record::{self, FREE, Record, Stamp, key_of, length_of, stamp_of};
+use atoll_types::Offset;
 
 /// Records begin at multiples of this.
 const UNIT: usize = 4;
@@ -146,6 +147,21 @@ impl Heap {
         true
     }
 
+    /// Puts another value where this record is, if that is a matter of a few bytes. Gives the stamps before and after.
+    pub(crate) fn write_over(
+        &mut self,
+        handle: Handle,
+        key: usize,
+        version: Offset,
+        value: &[u8],
+    ) -> Option<(Stamp, Stamp)> {
+        if handle & ALONE != 0 {
+            return None;
+        }
+        let (page, begin) = place(handle);
+        record::write_over(&mut self.pages[page].bytes[begin..], key, version, value)
+    }
+
     /// Puts another record of its key where this one is. False, and nothing done, where it does not fit.
     pub(crate) fn overwrite(&mut self, handle: Handle, record: Record<'_>) -> bool {
         let length = record.length();
@@ -159,9 +175,6 @@ impl Heap {
         }
         let (page, begin) = place(handle);
         let page = &mut self.pages[page];
-        if record.write_over(&mut page.bytes[begin..]) {
-            return true;
-        }
         let held = round_up(length_of(&page.bytes[begin..]));
         let length = round_up(length);
         if held == length {
@@ -207,9 +220,14 @@ impl Heap {
         }
     }
 
+    /// Is too much free?
+    pub(crate) fn is_wasteful(&self) -> bool {
+        self.free >= PAGE && self.free > self.paged / FREE_SHARE
+    }
+
     /// The page to be emptied next, where too much is free: the one that has most free.
     pub(crate) fn wasteful(&self) -> Option<usize> {
-        if self.free <= self.paged / FREE_SHARE || self.free < PAGE {
+        if !self.is_wasteful() {
             return None;
         }
         let numbers = (0..self.pages.len()).filter(|&number| number != self.filling);

@@ -1,7 +1,7 @@
 //! The state of one bucket: its keys and values, and its last changes.
 //!
 //! ```text
-//!   command ─▶ decode ─▶ one operation ───────────────────────────▶ table, changes ─▶ answer
+//!   command ─▶ decode ─▶ one plain put, one operation ───────────▶ table, changes ─▶ answer
 //!                  └───▶ several: all well-formed, one slot? ─▶ each in turn ─▶ changes ─▶ answer
 //!                                                                  └ one fails: undo, in reverse
 //! ```
@@ -14,9 +14,9 @@
 use crate::OPERATIONS_MOST;
 use crate::answer::{Answer, Failure, Kind};
 use crate::changes::Changes;
-use crate::codec::{Operations, put_done, put_outcome};
+use crate::codec::{Operations, plain_put, put_done, put_outcome, put_written};
 use crate::command::{Action, Operation};
-use crate::operation::{Undo, perform};
+use crate::operation::{Undo, perform, put};
 use crate::table::Table;
 use atoll_types::{At, HashSlot, Malformed, Offset, Piece, StateMachine, Time};
 use xxhash_rust::xxh3::xxh3_64;
@@ -48,6 +48,28 @@ impl Store {
     fn lifted(&self, at: At) -> At {
         let offset = Offset(at.offset.0.saturating_add(self.lift));
         At { offset, ..at }
+    }
+
+    /// Takes out what is due.
+    #[cold]
+    fn expire(&mut self, at: At) {
+        for handle in self.table.due_by(at.time) {
+            let key = self.table.record(handle).key();
+            self.changes.push(at.offset, Kind::Expired, key, xxh3_64(key));
+            self.table.remove(handle);
+        }
+    }
+
+    /// What most commands are.
+    fn apply_put(&mut self, at: At, key: &[u8], value: &[u8], answer: &mut Vec<u8>) {
+        let lifted = self.lifted(at);
+        match put(&mut self.table, lifted, key, value) {
+            Ok(spot) => {
+                put_written(answer, spot.handle.is_some(), lifted.offset);
+                self.changes.push(at.offset, Kind::Put, key, spot.hash);
+            }
+            Err(why) => Answer::Failed { operation: 0, why }.encode(answer),
+        }
     }
 
     /// One operation: no undo, since what fails fails before anything is changed.
@@ -133,6 +155,9 @@ impl StateMachine for Store {
     }
 
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>) {
+        if let Some((key, value)) = plain_put(command) {
+            return self.apply_put(at, key, value, answer);
+        }
         let Some(operations) = Operations::of(command) else { return Answer::Malformed.encode(answer) };
         if operations.count() != 1 {
             return self.apply_batch(at, operations, answer);
@@ -147,13 +172,8 @@ impl StateMachine for Store {
         self.changes.begin(at.offset);
         // Between commands nobody holds a handle.
         self.table.tidy();
-        if self.table.due().is_none_or(|due| due > at.time) {
-            return;
-        }
-        for handle in self.table.due_by(at.time) {
-            let key = self.table.record(handle).key();
-            self.changes.push(at.offset, Kind::Expired, key, xxh3_64(key));
-            self.table.remove(handle);
+        if self.table.due().is_some_and(|due| due <= at.time) {
+            self.expire(at);
         }
     }
 

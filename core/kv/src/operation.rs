@@ -17,34 +17,36 @@ pub(crate) fn perform(
     table: &mut Table,
     at: At,
     operation: &Operation<'_>,
-    mut tell: impl FnMut(&Outcome<'_>),
+    tell: impl FnMut(&Outcome<'_>),
 ) -> Result<Changed, Failure> {
-    let key = operation.key;
+    if operation.key.len() > KEY_MOST {
+        return Err(Failure::KeyTooLong);
+    }
+    let spot = table.find(operation.key);
+    perform_at(table, at, operation, spot, tell).map(|kind| kind.map(|kind| (kind, spot.hash)))
+}
+
+/// Writes a value that never expires, whatever is there, which nobody has to look at. Tells where its key was.
+pub(crate) fn put(table: &mut Table, at: At, key: &[u8], value: &[u8]) -> Result<Spot, Failure> {
     if key.len() > KEY_MOST {
         return Err(Failure::KeyTooLong);
     }
     let spot = table.find(key);
-    let existed = spot.handle.is_some();
-    let written = Outcome { existed, version: Some(at.offset), detail: Detail::Nothing };
-    if let Operation { condition: Condition::None, action: Action::Put { value, ttl: Ttl::Never }, .. } = *operation {
-        // Most of all that is ever asked for: nothing of what is there has to be looked at.
-        Write::check(table, at, spot, value, None)?;
-        table.put(spot, key, at.offset, value, None);
-        tell(&written);
-        return Ok(Some((Kind::Put, spot.hash)));
-    }
-    perform_other(table, at, operation, spot, &written, tell).map(|kind| kind.map(|kind| (kind, spot.hash)))
+    Write::check(table, at, spot, value, None)?;
+    table.put(spot, key, at.offset, value, None);
+    Ok(spot)
 }
 
-fn perform_other(
+fn perform_at(
     table: &mut Table,
     at: At,
     operation: &Operation<'_>,
     spot: Spot,
-    written: &Outcome<'_>,
     mut tell: impl FnMut(&Outcome<'_>),
 ) -> Result<Option<Kind>, Failure> {
     let (key, found) = (operation.key, spot.handle);
+    let existed = found.is_some();
+    let written = &Outcome { existed, version: Some(at.offset), detail: Detail::Nothing };
     let record = found.map(|handle| table.record(handle));
     check_condition(operation.condition, record)?;
     let present = record.and_then(Record::expires);

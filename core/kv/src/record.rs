@@ -92,10 +92,34 @@ fn mix(hash: u64) -> u64 {
     hash ^ (hash >> 29)
 }
 
+/// Puts another value where these begin with a narrow record whose key is so long, whose value is as long, and that
+/// does not expire. Most values that are replaced are. Gives the stamps before and after.
+pub(crate) fn write_over(bytes: &mut [u8], key: usize, version: Offset, value: &[u8]) -> Option<(Stamp, Stamp)> {
+    if key > 0xff || value.len() > 0xffff || version.0 > u64::from(u32::MAX) {
+        return None;
+    }
+    let head = (key as u32) << 16 | value.len() as u32;
+    let (begin, rest) = bytes.split_first_chunk_mut::<NARROW_BEGIN>()?;
+    if word(begin, 0) != head {
+        return None;
+    }
+    let stamp = |version: u64, sum: u32| Stamp { version: Offset(version), expires: None, sum };
+    let before = stamp(u64::from(word(begin, 4)), word(begin, 8));
+    let after = stamp(version.0, sum(value));
+    rest.get_mut(key..key + value.len())?.copy_from_slice(value);
+    begin[4..8].copy_from_slice(&(version.0 as u32).to_le_bytes());
+    begin[8..12].copy_from_slice(&after.sum.to_le_bytes());
+    Some((before, after))
+}
+
+fn sum(value: &[u8]) -> u32 {
+    xxh3_64(value) as u32
+}
+
 impl<'a> Record<'a> {
     /// A key is at most `KEY_MOST` long, a value `VALUE_MOST`.
     pub(crate) fn new(key: &'a [u8], version: Offset, value: &'a [u8], expires: Option<Time>) -> Record<'a> {
-        Record { key, value, stamp: Stamp { version, expires, sum: xxh3_64(value) as u32 } }
+        Record { key, value, stamp: Stamp { version, expires, sum: sum(value) } }
     }
 
     /// The one that these bytes begin with.
@@ -139,20 +163,6 @@ impl<'a> Record<'a> {
         if let Some(time) = self.stamp.expires {
             bytes[begin + key + value..begin + key + value + 8].copy_from_slice(&time.0.to_le_bytes());
         }
-    }
-
-    /// Fills these with itself, where they hold a narrow one of the same key that is as long and does not expire
-    /// either. Most values that are replaced are.
-    pub(crate) fn write_over(self, bytes: &mut [u8]) -> bool {
-        let (head, begin) = (self.head(), NARROW_BEGIN + self.key.len());
-        if head & (WIDE | EXPIRES) != 0 || word(bytes, 0) != head {
-            return false;
-        }
-        let Some((stamp, value)) = bytes[..begin + self.value.len()].split_at_mut_checked(begin) else { return false };
-        stamp[4..8].copy_from_slice(&(self.stamp.version.0 as u32).to_le_bytes());
-        stamp[8..12].copy_from_slice(&self.stamp.sum.to_le_bytes());
-        value.copy_from_slice(self.value);
-        true
     }
 
     pub(crate) fn key(self) -> &'a [u8] {
@@ -200,9 +210,14 @@ mod tests {
                         let over = Record::new(record.key(), Offset(7), &other, expires);
                         let mut expected = written.clone();
                         over.write(&mut expected[..]);
-                        if over.write_over(&mut written) {
+                        let stamps = write_over(&mut written, key, Offset(7), &other);
+                        assert_eq!(stamps.is_some(), !record.is_wide() && expires.is_none());
+                        if let Some((before, after)) = stamps {
+                            assert_eq!((before, after), (record.stamp(), over.stamp()));
                             assert_eq!(written, expected, "written over, it is as if it were written");
                         }
+                        let longer = vec![b'y'; value + 1];
+                        assert_eq!(write_over(&mut written, key, Offset(7), &longer), None, "it does not fit");
                     }
                 }
             }

@@ -80,10 +80,16 @@ impl Table {
 
     /// Writes a value. `spot` is what `find` says of the key now.
     pub(crate) fn put(&mut self, spot: Spot, key: &[u8], version: Offset, value: &[u8], expires: Option<Time>) {
-        let record = Record::new(key, version, value, expires);
         let Spot { hash, handle: Some(handle) } = spot else {
-            return self.insert_at(self.place(key), spot.hash, record);
+            return self.insert_at(self.place(key), spot.hash, Record::new(key, version, value, expires));
         };
+        if expires.is_none()
+            && let Some((before, after)) = self.heap.write_over(handle, key.len(), version, value)
+        {
+            self.digest = self.digest.wrapping_sub(before.hash(hash)).wrapping_add(after.hash(hash));
+            return;
+        }
+        let record = Record::new(key, version, value, expires);
         let before = self.heap.stamp(handle);
         let had = before.expires;
         self.digest = self.digest.wrapping_sub(before.hash(hash)).wrapping_add(record.stamp().hash(hash));
@@ -142,7 +148,15 @@ impl Table {
     }
 
     /// Gives back memory where too much of it is free, a page at a time. Handles that are kept are not good any more.
+    #[inline]
     pub(crate) fn tidy(&mut self) {
+        if self.heap.is_wasteful() {
+            self.empty_pages();
+        }
+    }
+
+    #[cold]
+    fn empty_pages(&mut self) {
         while let Some(page) = self.heap.wasteful() {
             for handle in self.heap.handles(page) {
                 let record = self.heap.record(handle);
