@@ -186,8 +186,8 @@ impl Node {
             Message::Paxos(_) | Message::Cluster(_) => {
                 self.cluster.handle(self.now, Input::Message { from, envelope });
             }
-            Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {
-                self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope: Box::new(envelope) });
+            Message::Shard(_) => self.places().divide(Box::new(envelope), |shard, envelope| {
+                self.tell_shard(shard, ShardInput::Message { from: from.clone(), envelope });
             }),
         }
     }

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 const LOG_SHARE: usize = 32;
 /// And so many bytes in any case: a short absence must not cost a copy of the whole bucket.
 const LOG_LEAST: usize = 64 << 10;
+/// The log is looked at again once it has grown by one part in so many of what is kept in any case.
+const LOOK_SHARE: usize = 16;
 /// While copies are missing, one part in so many, and so many times the rest: whoever is away needs it when it returns.
 const LOG_SHARE_SHORT: usize = 4;
 const SHORT_FACTOR: usize = 8;
@@ -47,7 +49,21 @@ impl Replica {
     /// Whoever returns gets what it lacks from the log, or a snapshot. So the log is kept as long as it is a small
     /// share of what a snapshot would be, up to the setting: kept without regard to the state, the logs of many buckets
     /// would take a good part of what their keys take.
+    ///
+    /// Looked at again when it has grown by some part: chunks go as a whole.
     fn trim(&mut self, sink: &Sink) {
+        let (length, bytes) = self.trim_beyond;
+        if self.log.len() <= length && self.log.bytes() <= bytes {
+            return;
+        }
+        self.trim_now(sink);
+        let (log, window) = (sink.settings.log, sink.settings.window_bytes);
+        let length = self.log.len().max(log) + log / LOOK_SHARE;
+        let bytes = self.log.bytes().max(LOG_LEAST.min(window)) + LOG_LEAST.min(window) / LOOK_SHARE;
+        self.trim_beyond = (length, bytes);
+    }
+
+    fn trim_now(&mut self, sink: &Sink) {
         let is_short = self.duty.as_ref().is_some_and(|duty| duty.short);
         let (factor, part) = if is_short { (SHORT_FACTOR, LOG_SHARE_SHORT) } else { (1, LOG_SHARE) };
         let (most, window) = (sink.settings.log * factor, sink.settings.window_bytes);

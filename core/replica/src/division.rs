@@ -28,7 +28,7 @@ impl Replica {
     pub(crate) fn halve(&mut self, lower: SlotRange, upper: SlotRange) -> Replica {
         let other = self.copy.split(lower, upper);
         let at = self.copy.applied;
-        self.log = Log::new(at);
+        (self.log, self.trim_beyond) = (Log::new(at), (0, 0));
         (self.committed, self.safe, self.ordered) = (at.offset, at.offset, at.offset);
         self.writing.clear();
         let mut upper = Replica::of(upper.bucket(), other);

@@ -5,10 +5,11 @@
 //!   gone │ gone │ entry │ entry ║ entry │ entry │ entry ║ entry …      chunks of entries of one epoch, as bytes
 //! ```
 //!
-//! Bytes stand one after another: to write, send, apply and forget an entry touches little memory, and in order.
+//! Bytes stand one after another: to write, send, apply and forget an entry touches little memory, and in order. Large
+//! entries are not copied: log, messages and disk share them.
 
 use atoll_types::entries::{self, entry_bytes};
-use atoll_types::{BucketBody, BucketEntry, Entries, Epoch, Mark, Offset, Time, put_entry};
+use atoll_types::{BucketBody, BucketEntry, Entries, Epoch, Mark, Offset, Payload, Time, put_entry};
 use serde::{Deserialize, Serialize};
 use std::collections::{VecDeque, vec_deque};
 
@@ -16,6 +17,8 @@ use std::collections::{VecDeque, vec_deque};
 const CHUNK_BYTES: usize = 16 << 10;
 /// What a chunk has room for at first. It doubles: most buckets have few entries.
 const CHUNK_FIRST: usize = 256;
+/// What is written or comes with more bytes than this is a chunk by itself, and nothing follows in it.
+const SHARED_BEYOND: usize = CHUNK_BYTES;
 
 /// Some entries of one epoch, up to and with `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,9 +33,46 @@ struct Chunk {
     epoch: Epoch,
     /// Of the first entry in it.
     first: Offset,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// Where each entry ends.
     ends: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum Bytes {
+    Own(Vec<u8>),
+    /// With messages that are under way, and never changed.
+    Shared(Payload),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Shared(bytes) => bytes.as_slice(),
+        }
+    }
+}
+
+impl Bytes {
+    /// Leaves so many from the front.
+    fn truncate(&mut self, length: usize) {
+        match self {
+            Bytes::Own(bytes) => bytes.truncate(length),
+            Bytes::Shared(bytes) => *self = Bytes::Own(bytes.as_slice()[..length].to_vec()),
+        }
+    }
+
+    /// Those from here to there: without a copy where that is everything.
+    fn part(&self, begin: usize, end: usize) -> Payload {
+        match self {
+            Bytes::Shared(bytes) if begin == 0 && end == bytes.len() => bytes.clone(),
+            Bytes::Own(_) | Bytes::Shared(_) => self[begin..end].into(),
+        }
+    }
 }
 
 impl Chunk {
@@ -56,7 +96,7 @@ impl Chunk {
 
     /// Of an entry that is there.
     fn time(&self, index: usize) -> Time {
-        self.entry(index).map_or(Time::ZERO, |entry| entry.time)
+        entries::time(&self.bytes[self.begin(index)..])
     }
 }
 
@@ -127,23 +167,30 @@ impl Log {
         self.chunks.range(place..).map(|chunk| chunk.bytes.len()).sum::<usize>() - below
     }
 
-    /// The chunk that has it, where it is held. What is asked for is mostly near the end.
+    /// The chunk that has it, where it is held. What is asked for is mostly in the last one.
+    #[inline]
     fn place(&self, offset: Offset) -> Option<usize> {
-        const NEAR: usize = 4;
         if offset <= self.base.offset || offset > self.last {
             return None;
         }
-        let later = self.chunks.iter().rev().take(NEAR).take_while(|chunk| chunk.first > offset).count();
-        Some(match later {
-            NEAR => self.chunks.partition_point(|chunk| chunk.last() < offset),
-            few => self.chunks.len() - 1 - few,
-        })
+        let last = self.chunks.back().filter(|last| last.first <= offset);
+        Some(last.map_or_else(|| self.earlier(offset), |_| self.chunks.len() - 1))
+    }
+
+    fn earlier(&self, offset: Offset) -> usize {
+        self.chunks.partition_point(|chunk| chunk.last() < offset)
     }
 
     #[inline(always)]
     pub fn get(&self, offset: Offset) -> Option<BucketEntry<'_>> {
         let chunk = &self.chunks[self.place(offset)?];
         chunk.entry(chunk.index(offset))
+    }
+
+    /// Of the entry at `offset`, where it is held.
+    pub fn time(&self, offset: Offset) -> Option<Time> {
+        let chunk = &self.chunks[self.place(offset)?];
+        Some(chunk.time(chunk.index(offset)))
     }
 
     /// The mark at `offset`, where it is the base or held.
@@ -155,35 +202,50 @@ impl Log {
         Some(Mark { epoch: chunk.epoch, offset })
     }
 
-    /// The chunk that the next entries go to, with room for so many bytes of them.
-    fn open(&mut self, epoch: Epoch, bytes: usize) -> &mut Chunk {
-        let is_open = |chunk: &Chunk| chunk.epoch == epoch && chunk.bytes.len() + bytes <= CHUNK_BYTES;
-        if !self.chunks.back().is_some_and(is_open) {
+    /// The chunk that the next entries go to, with room for so many bytes of them: its bytes, and where they end.
+    fn open(&mut self, epoch: Epoch, more: usize) -> (&mut Vec<u8>, &mut Vec<u32>) {
+        let has_room = |chunk: &Chunk| {
+            chunk.epoch == epoch && matches!(&chunk.bytes, Bytes::Own(own) if own.len() + more <= CHUNK_BYTES)
+        };
+        if !self.chunks.back().is_some_and(has_room) {
             // A bucket that has filled one fills the next as well.
             let before = self.chunks.back().filter(|chunk| chunk.epoch == epoch);
             let room = before.map_or(CHUNK_FIRST, |_| CHUNK_BYTES);
             let ends = Vec::with_capacity(before.map_or(0, |chunk| chunk.ends.len()));
-            self.chunks.push_back(Chunk { epoch, first: self.last.next(), bytes: Vec::with_capacity(room), ends });
+            let bytes = Bytes::Own(Vec::with_capacity(room));
+            self.chunks.push_back(Chunk { epoch, first: self.last.next(), bytes, ends });
         }
-        let chunk = self.chunks.back_mut().expect("there is one by now");
-        let needed = chunk.bytes.len() + bytes;
-        if needed > chunk.bytes.capacity() {
-            let wanted = (chunk.bytes.capacity() * 2).min(CHUNK_BYTES).max(needed);
-            chunk.bytes.reserve_exact(wanted - chunk.bytes.len());
+        let Some(Chunk { bytes: Bytes::Own(bytes), ends, .. }) = self.chunks.back_mut() else {
+            unreachable!("there is one with room by now")
+        };
+        let needed = bytes.len() + more;
+        if needed > bytes.capacity() {
+            let wanted = (bytes.capacity() * 2).min(CHUNK_BYTES).max(needed);
+            bytes.reserve_exact(wanted - bytes.len());
         }
-        chunk
+        (bytes, ends)
     }
 
     /// Writes an entry behind all others.
     pub fn write(&mut self, epoch: Epoch, time: Time, body: &BucketBody<'_>) -> Offset {
-        let chunk = self.open(epoch, entry_bytes(body));
-        let before = chunk.bytes.len();
-        put_entry(&mut chunk.bytes, time, body);
-        chunk.ends.push(chunk.bytes.len() as u32);
-        let more = chunk.bytes.len() - before;
+        let more = entry_bytes(body);
+        if more > SHARED_BEYOND {
+            let mut bytes = Vec::with_capacity(more);
+            put_entry(&mut bytes, time, body);
+            self.share(epoch, bytes.into(), vec![more as u32]);
+        } else {
+            let (bytes, ends) = self.open(epoch, more);
+            put_entry(bytes, time, body);
+            ends.push(bytes.len() as u32);
+        }
         self.bytes += more;
         self.last = self.last.next();
         self.last
+    }
+
+    /// A chunk by itself, of the entries that come next.
+    fn share(&mut self, epoch: Epoch, bytes: Payload, ends: Vec<u32>) {
+        self.chunks.push_back(Chunk { epoch, first: self.last.next(), bytes: Bytes::Shared(bytes), ends });
     }
 
     /// Appends what came from elsewhere.
@@ -191,15 +253,17 @@ impl Log {
         if entries.is_empty() {
             return;
         }
-        let bytes = entries.bytes().as_slice();
-        let chunk = self.open(entries.epoch(), bytes.len());
-        let before = chunk.bytes.len();
-        let mut iter = entries.iter();
-        while iter.next().is_some() {
-            chunk.ends.push((before + bytes.len() - iter.rest().len()) as u32);
+        let (epoch, more) = (entries.epoch(), entries.bytes().len());
+        if more > SHARED_BEYOND {
+            let mut ends = Vec::with_capacity(entries.count() as usize);
+            put_ends(&mut ends, 0, entries);
+            self.share(epoch, entries.bytes().clone(), ends);
+        } else {
+            let (bytes, ends) = self.open(epoch, more);
+            put_ends(ends, bytes.len(), entries);
+            bytes.extend_from_slice(entries.bytes().as_slice());
         }
-        chunk.bytes.extend_from_slice(bytes);
-        self.bytes += bytes.len();
+        self.bytes += more;
         self.last = Offset(self.last.0 + entries.count());
     }
 
@@ -268,7 +332,7 @@ impl Log {
         let mut room = most_bytes.saturating_add(begin);
         if chunk.bytes.len() > room {
             let fit = chunk.ends.partition_point(|end| *end as usize <= room).max(index + 1);
-            let bytes = &chunk.bytes[begin..chunk.begin(fit)];
+            let bytes = chunk.bytes.part(begin, chunk.begin(fit));
             return Some(Entries::written(epoch, (fit - index) as u32, chunk.time(fit - 1), bytes));
         }
         let fits = |chunk: &&Chunk| {
@@ -279,12 +343,12 @@ impl Log {
         let last = &self.chunks[place + chunks - 1];
         let (count, time) = (last.last().above(first) + 1, last.time(last.ends.len() - 1));
         if chunks == 1 {
-            return Some(Entries::written(epoch, count as u32, time, &chunk.bytes[begin..]));
+            return Some(Entries::written(epoch, count as u32, time, chunk.bytes.part(begin, chunk.bytes.len())));
         }
         // For somebody who was away: several chunks at a time.
         let mut bytes = chunk.bytes[begin..].to_vec();
         self.chunks.range(place + 1..place + chunks).for_each(|chunk| bytes.extend_from_slice(&chunk.bytes));
-        Some(Entries::written(epoch, count as u32, time, &bytes))
+        Some(Entries::written(epoch, count as u32, time, bytes))
     }
 
     /// All from `first` on, in order.
@@ -335,6 +399,15 @@ impl Log {
             }
         }
         None
+    }
+}
+
+/// Where each of these ends, of which the first begins at `begin`.
+fn put_ends(ends: &mut Vec<u32>, begin: usize, entries: &Entries) {
+    let end = begin + entries.bytes().len();
+    let mut iter = entries.iter();
+    while iter.next().is_some() {
+        ends.push((end - iter.rest().len()) as u32);
     }
 }
 
@@ -452,8 +525,8 @@ mod tests {
         let mut rng = atoll_types::Rng::new(5);
         for _ in 0..40 {
             let (mut log, mut model) = (Log::default(), Model::default());
-            // Chunks end by their length as well as by their epochs.
-            let longest = [20, CHUNK_BYTES as u64 / 4][rng.below(2) as usize];
+            // Chunks end by their length as well as by their epochs; what is long is a chunk by itself.
+            let longest = [20, CHUNK_BYTES as u64 / 4, CHUNK_BYTES as u64 * 3 / 2][rng.below(3) as usize];
             for time in 1..300 {
                 let (epoch, last) = (epoch(time / 40), log.last_offset());
                 let command = vec![time as u8; rng.below(longest) as usize];
@@ -491,7 +564,7 @@ mod tests {
                 }
                 model.check(&log);
                 let first = Offset(model.base.offset.0 + 1 + rng.below(log.len() as u64 + 1));
-                let most = rng.below(CHUNK_BYTES as u64 * 3) as usize;
+                let most = rng.below(CHUNK_BYTES as u64 * 8) as usize;
                 if let Some(some) = log.from(first, most) {
                     assert!(some.count() == 1 || some.bytes().len() <= most);
                     let index = first.above(model.base.offset.next()) as usize;
@@ -500,7 +573,9 @@ mod tests {
                     let next = model.entries.get(index + some.count() as usize);
                     let fits = |next: &&Entries| next.bytes().len() + some.bytes().len() <= most / 2;
                     let more = next.filter(|next| next.epoch() == some.epoch()).filter(fits);
-                    assert!(more.is_none() || some.bytes().len() + CHUNK_BYTES * 2 > most, "it could have been more");
+                    // The next chunk has two of the longest at the most.
+                    let most_of_one = CHUNK_BYTES * 3 + 100;
+                    assert!(more.is_none() || some.bytes().len() + most_of_one > most, "it could have been more");
                 }
             }
         }

@@ -44,6 +44,8 @@ pub struct Replica {
     pub(crate) me: NodeId,
     pub(crate) copy: Copy,
     pub(crate) log: Log,
+    /// Not longer than so many entries, and so many bytes, the log need not be looked at for what may go.
+    pub(crate) trim_beyond: (usize, usize),
     /// All up to here is committed, as far as this copy knows. applied ≤ committed ≤ last.
     pub(crate) committed: Offset,
     /// All up to here is on the disk, where there is one.
@@ -101,6 +103,7 @@ impl Replica {
             clock: copy.time,
             copy,
             log: Log::new(base),
+            trim_beyond: (0, 0),
             committed: base.offset,
             safe: base.offset,
             ordered: base.offset,
@@ -501,7 +504,7 @@ impl Replica {
         let base = copy.applied;
         self.clock = copy.time;
         self.copy = copy;
-        self.log = Log::new(base);
+        (self.log, self.trim_beyond) = (Log::new(base), (0, 0));
         (self.committed, self.safe, self.ordered) = (base.offset, base.offset, base.offset);
         self.writing.clear();
     }

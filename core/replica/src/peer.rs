@@ -9,11 +9,12 @@
 use crate::catch_up::Copying;
 use crate::copy::Copy;
 use crate::event::Event;
-use crate::sink::{Outcome, Sink, Ticket};
+use crate::sink::{Outcome, Settings, Sink, Ticket};
 use crate::vouch::Vouchers;
 use atoll_types::{BucketId, BucketSnapshot, Bug, Duty, Epoch, NodeId, Offset, Payload, Position, Time, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) enum Stage {
@@ -22,6 +23,9 @@ pub(crate) enum Stage {
     Streaming,
     Copying(Copying),
 }
+
+/// A pace is forgotten by one part in so many with each that is shorter.
+const PACE_SHARE: u32 = 8;
 
 /// Another node that this primary sends to.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub(crate) struct Peer {
     pub(crate) retry_at: Time,
     /// Since when it is waited for without any progress.
     pub(crate) waiting_since: Option<Time>,
+    /// How long that took lately: what takes longer on a busy node is not lost, and said again it takes longer still.
+    pub(crate) pace: Duration,
     /// When it was last reported as ready.
     pub(crate) reported: Option<Time>,
 }
@@ -71,17 +77,25 @@ impl Peer {
             echo: Time::ZERO,
             retry_at: Time::NEVER,
             waiting_since: None,
+            pace: Duration::ZERO,
             reported: None,
         }
     }
 
     pub(crate) fn progressed(&mut self, now: Time) {
-        self.waiting_since = self.waiting_since.map(|_| now);
+        let Some(since) = &mut self.waiting_since else { return };
+        self.pace = now.since(*since).max(self.pace - self.pace / PACE_SHARE);
+        *since = now;
     }
 
-    pub(crate) fn waits(&mut self, now: Time, retry: std::time::Duration) {
+    pub(crate) fn waits(&mut self, now: Time, settings: &Settings) {
         self.waiting_since.get_or_insert(now);
-        self.retry_at = now + retry;
+        self.retry_at = self.retry(now, settings);
+    }
+
+    /// When what is sent now counts as lost.
+    pub(crate) fn retry(&self, now: Time, settings: &Settings) -> Time {
+        now + settings.retry + self.pace.min(settings.ack_timeout)
     }
 }
 

@@ -56,7 +56,7 @@ impl Replica {
         for peer in primary.peers.iter_mut().filter(|peer| is_to_ask(peer)) {
             if peer.waiting_since.is_none() {
                 sink.send(peer.node, bucket, epoch, Body::Open(Open));
-                peer.waits(now, sink.settings.retry);
+                peer.waits(now, &sink.settings);
             }
         }
     }
@@ -262,7 +262,7 @@ impl Replica {
         peer.round_acked = peer.round_acked.max(ack.round);
         if better {
             peer.progressed(now);
-            peer.retry_at = now + sink.settings.retry;
+            peer.retry_at = peer.retry(now, &sink.settings);
         }
         if ack.gap && ack.held < peer.sent && better {
             peer.sent = peer.acked; // Lost or overtaken on the way: again from there.
@@ -338,7 +338,7 @@ impl Replica {
                 }
             }
             self.committed = held;
-            sink.commit_time = self.log.get(held).map(|entry| now.since(entry.time));
+            sink.commit_time = self.log.time(held).map(|time| now.since(time));
             primary.commit_at = primary.commit_at.min(sink.settings.commit_at(now));
             if primary.split.is_some_and(|split| split <= held) && primary.divided_at.is_none() {
                 primary.divided_at = Some(now);
@@ -434,7 +434,7 @@ impl Replica {
                     primary.compare_at = now + sink.settings.commit_flush * COMPARE_PAUSE;
                 }
                 if asks {
-                    peer.waits(now, sink.settings.retry);
+                    peer.waits(now, &sink.settings);
                 }
                 must = false;
             }
@@ -510,21 +510,21 @@ impl Replica {
         if !self.is_current() {
             return Time::NEVER;
         }
-        let patience = settings.ack_timeout;
-        let after = |since: Option<Time>| since.map_or(Time::NEVER, |since| since + patience);
-        let settled = self.duty.as_ref().is_none_or(|duty| duty.settled);
-        let may_commit = self.duty.as_ref().is_some_and(|duty| duty.may_commit);
-        let quiet = primary.serving && !primary.closed && self.log.last_offset() == self.committed;
-        let expiry = if quiet { self.copy.machine.due().unwrap_or(Time::NEVER) } else { Time::NEVER };
-        let mut due = primary.commit_at.min(after(primary.divided_at)).min(expiry);
+        let after = |since: Option<Time>| since.map_or(Time::NEVER, |since| since + settings.ack_timeout);
+        let (settled, may_commit) = self.duty.as_ref().map_or((true, false), |duty| (duty.settled, duty.may_commit));
+        let mut due = primary.commit_at.min(after(primary.divided_at));
         if may_commit {
             due = due.min(after(primary.disk_since));
+        }
+        if !settled {
+            due = due.min(after(primary.settled_at));
         }
         if self.serves_from > Time::ZERO {
             due = due.min(self.serves_from);
         }
-        if !settled {
-            due = due.min(after(primary.settled_at));
+        // What expires next is asked only where nothing is under way, since only then something is done about it.
+        if primary.serving && !primary.closed && self.log.last_offset() == self.committed {
+            due = due.min(self.copy.machine.due().unwrap_or(Time::NEVER));
         }
         for peer in &primary.peers {
             let told = if peer.member { peer.waiting_since } else { peer.reported };

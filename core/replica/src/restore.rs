@@ -124,7 +124,7 @@ impl Replica {
         for entry in self.log.rows(applied.next()).take(self.committed.above(applied) as usize) {
             self.copy.apply(&entry, Time::ZERO);
         }
-        self.log = Log::new(self.copy.applied);
+        (self.log, self.trim_beyond) = (Log::new(self.copy.applied), (0, 0));
     }
 }
 

@@ -179,9 +179,16 @@ impl Sessions {
     }
 
     /// The log's time is now `time`: forgets what has not been used for too long.
+    #[inline]
     pub fn advance(&mut self, time: Time) {
         let idle_since = time - self.limits.idle;
         self.horizon = self.horizon.max(idle_since);
+        if !self.by_use.is_empty() {
+            self.forget_idle(idle_since);
+        }
+    }
+
+    fn forget_idle(&mut self, idle_since: Time) {
         while let Some(&(used, id)) = self.by_use.first()
             && used <= idle_since
         {

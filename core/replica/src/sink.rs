@@ -21,6 +21,9 @@ pub enum Action {
     Event(Box<Event>),
 }
 
+/// Messages that room is made for before they are there.
+const ROOM_MOST: usize = 256;
+
 /// Nodes that a list is kept for although there is nothing for them.
 const READY_MOST: usize = 1024;
 
@@ -28,22 +31,34 @@ const READY_MOST: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Letters {
     /// By receiver. Most have something again in the next turn.
-    lists: Vec<(NodeId, Vec<Message>)>,
+    lists: Vec<List>,
     /// Of all messages.
     count: usize,
 }
 
+#[derive(Debug)]
+struct List {
+    to: NodeId,
+    messages: Vec<Message>,
+    /// As many as there were the last time: so much room is made at once.
+    room: usize,
+}
+
 impl Letters {
     pub fn push(&mut self, to: NodeId, message: Message) {
-        let place = match self.lists.binary_search_by_key(&to, |(node, _)| *node) {
+        let place = match self.lists.binary_search_by_key(&to, |list| list.to) {
             Ok(place) => place,
             Err(place) => {
-                self.lists.insert(place, (to, Vec::new()));
+                self.lists.insert(place, List { to, messages: Vec::new(), room: 0 });
                 place
             }
         };
+        let list = &mut self.lists[place];
+        if list.messages.capacity() == 0 {
+            list.messages.reserve_exact(list.room);
+        }
+        list.messages.push(message);
         self.count += 1;
-        self.lists[place].1.push(message);
     }
 
     /// What there is for the next receiver, in their order.
@@ -51,8 +66,9 @@ impl Letters {
         if self.count == 0 {
             return None;
         }
-        let (to, list) = self.lists.iter_mut().find(|(_, list)| !list.is_empty())?;
-        let (to, messages) = (*to, std::mem::take(list));
+        let list = self.lists.iter_mut().find(|list| !list.messages.is_empty())?;
+        let (to, messages) = (list.to, std::mem::take(&mut list.messages));
+        list.room = messages.len().min(ROOM_MOST);
         self.count -= messages.len();
         if self.count == 0 && self.lists.len() > READY_MOST {
             self.lists = Vec::new(); // Many of them may have departed.

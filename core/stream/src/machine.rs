@@ -50,6 +50,16 @@ impl Streams {
         Streams::default()
     }
 
+    /// What has to go by now.
+    fn change_due(&mut self, at: At) {
+        while let Some((due, name)) = self.dues.first()
+            && *due <= at.time
+        {
+            let name = Arc::clone(name);
+            self.change(&name, at.time, |_| ());
+        }
+    }
+
     /// As `split`, and says what it is.
     pub fn halve(&mut self, first: HashSlot) -> Streams {
         let whole = std::mem::take(self);
@@ -278,12 +288,10 @@ impl StateMachine for Streams {
         }
     }
 
+    #[inline]
     fn advance(&mut self, at: At) {
-        while let Some((due, name)) = self.dues.first()
-            && *due <= at.time
-        {
-            let name = Arc::clone(name);
-            self.change(&name, at.time, |_| ());
+        if !self.dues.is_empty() {
+            self.change_due(at);
         }
     }
 

@@ -14,36 +14,48 @@ impl HashSlot {
 
     /// The slot of a key: of the text between its first `{` and the next `}`, where that is not empty.
     pub fn of(key: &[u8]) -> HashSlot {
-        let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
-            let rest = &key[open + 1..];
-            let close = rest.iter().position(|&byte| byte == b'}')?;
-            (close > 0).then(|| &rest[..close])
-        });
+        let tag = if key.contains(&b'{') { tag(key) } else { None };
         HashSlot(crc16(tag.unwrap_or(key)) % HashSlot::COUNT)
     }
 }
 
-const CRC16: [u16; 256] = crc16_table();
+fn tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|&byte| byte == b'{')?;
+    let rest = &key[open + 1..];
+    let close = rest.iter().position(|&byte| byte == b'}')?;
+    (close > 0).then(|| &rest[..close])
+}
+
+/// Of each byte, with as many zeros behind it as the table's number says: four bytes are then one step.
+static CRC16: [[u16; 256]; 4] = crc16_tables();
 
 /// CRC16/XMODEM: polynomial 0x1021, from 0, no reflection.
-const fn crc16_table() -> [u16; 256] {
-    let mut table = [0; 256];
+const fn crc16_tables() -> [[u16; 256]; 4] {
+    let mut tables = [[0; 256]; 4];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u16) << 8;
         let mut bit = 0;
-        while bit < 8 {
+        while bit < 32 {
             crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
             bit += 1;
+            if bit % 8 == 0 {
+                tables[bit / 8 - 1][byte] = crc;
+            }
         }
-        table[byte] = crc;
         byte += 1;
     }
-    table
+    tables
 }
 
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc: u16, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+    let (fours, rest) = bytes.as_chunks();
+    let crc = fours.iter().fold(0_u16, |crc, &[a, b, c, d]| {
+        let [high, low] = crc.to_be_bytes();
+        let at = |table: usize, byte: u8| CRC16[table][usize::from(byte)];
+        at(3, a ^ high) ^ at(2, b ^ low) ^ at(1, c) ^ at(0, d)
+    });
+    rest.iter().fold(crc, |crc, &byte| (crc << 8) ^ CRC16[0][usize::from((crc >> 8) as u8 ^ byte)])
 }
 
 /// One partition of the key space, named by its first hash slot.

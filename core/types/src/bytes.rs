@@ -33,6 +33,14 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// Several at once: to look once whether they are there costs less than to look for each.
+    pub fn longs<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let (bytes, rest) = self.rest.split_at_checked(8 * N)?;
+        let longs = bytes.as_chunks().0.first_chunk::<N>()?.map(u64::from_le_bytes);
+        self.rest = rest;
+        Some(longs)
+    }
+
     pub fn signed(&mut self) -> Option<i64> {
         self.array().map(i64::from_le_bytes)
     }
@@ -86,6 +94,10 @@ pub fn put_word(out: &mut Vec<u8>, number: u32) {
 
 pub fn put_long(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
+}
+
+pub fn put_longs<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+    out.extend_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
 }
 
 /// No key, value or list of the core is as long as four bytes can say.

@@ -152,14 +152,14 @@ impl Entries {
     }
 
     /// What `put_entry` wrote, so many times, and last with this time.
-    pub fn written(epoch: Epoch, count: u32, time: Time, bytes: &[u8]) -> Entries {
+    pub fn written(epoch: Epoch, count: u32, time: Time, bytes: impl Into<Payload>) -> Entries {
         Entries { epoch, count, time, bytes: bytes.into() }
     }
 
     pub fn one(entry: &BucketEntry<'_>) -> Entries {
         let mut bytes = Vec::new();
         put_entry(&mut bytes, entry.time, &entry.body);
-        Entries::written(entry.epoch, 1, entry.time, &bytes)
+        Entries::written(entry.epoch, 1, entry.time, bytes)
     }
 
     /// What these bytes are, which may be anything.
@@ -193,8 +193,7 @@ impl Entries {
 
     /// Of the first of them; zero where there is none.
     pub fn first_time(&self) -> Time {
-        let time = self.bytes.as_slice().get(TIME_AT..).and_then(<[u8]>::first_chunk);
-        Time(time.map_or(0, |time| u64::from_le_bytes(*time)))
+        time(self.bytes.as_slice())
     }
 
     pub fn bytes(&self) -> &Payload {
@@ -236,7 +235,7 @@ impl Entries {
             bytes.extend_from_slice(other.bytes.as_slice());
             (count, time) = (count + other.count, time.max(other.time));
         }
-        Entries::written(self.epoch, count, time, &bytes)
+        Entries::written(self.epoch, count, time, bytes)
     }
 }
 
@@ -244,6 +243,12 @@ impl fmt::Debug for Entries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
+}
+
+/// Of the first of them; zero where there is none.
+pub fn time(bytes: &[u8]) -> Time {
+    let time = bytes.get(TIME_AT..).and_then(<[u8]>::first_chunk);
+    Time(time.map_or(0, |time| u64::from_le_bytes(*time)))
 }
 
 /// What `put_entry` wrote.
@@ -298,7 +303,7 @@ mod tests {
     fn all() -> Entries {
         let mut bytes = Vec::new();
         (1..).zip(bodies()).for_each(|(time, body)| put_entry(&mut bytes, Time(time), &body));
-        Entries::written(EPOCH, 5, Time(5), &bytes)
+        Entries::written(EPOCH, 5, Time(5), bytes)
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Bytes that take no memory of their own: room for the answer to a write.
 const SHORT: usize = 22;
+/// A list of more than so many bytes becomes a payload as it is: to copy it costs more than to hold two allocations.
+const WHOLE: usize = 8 << 10;
 
 #[derive(Clone)]
 pub struct Payload(Bytes);
@@ -17,6 +19,7 @@ pub struct Payload(Bytes);
 enum Bytes {
     Short { length: u8, bytes: [u8; SHORT] },
     Long(Arc<[u8]>),
+    Whole(Arc<Vec<u8>>),
 }
 
 impl Payload {
@@ -24,6 +27,7 @@ impl Payload {
         match &self.0 {
             Bytes::Short { length, bytes } => &bytes[..usize::from(*length)],
             Bytes::Long(bytes) => bytes,
+            Bytes::Whole(bytes) => bytes,
         }
     }
 
@@ -52,8 +56,12 @@ impl From<&[u8]> for Payload {
 }
 
 impl From<Vec<u8>> for Payload {
-    fn from(bytes: Vec<u8>) -> Self {
-        bytes.as_slice().into()
+    fn from(mut bytes: Vec<u8>) -> Self {
+        if bytes.len() <= WHOLE {
+            return bytes.as_slice().into();
+        }
+        bytes.shrink_to_fit();
+        Payload(Bytes::Whole(Arc::new(bytes)))
     }
 }
 
@@ -128,8 +136,8 @@ mod tests {
 
     #[test]
     fn of_any_length_it_is_what_it_was_made_of() {
-        let bytes: Vec<u8> = (0..100).collect();
-        for length in [0, 1, SHORT - 1, SHORT, SHORT + 1, 100] {
+        let bytes: Vec<u8> = (0..=255).cycle().take(2 * WHOLE).collect();
+        for length in [0, 1, SHORT - 1, SHORT, SHORT + 1, 100, WHOLE, WHOLE + 1, 2 * WHOLE - 1] {
             let payload = Payload::from(&bytes[..length]);
             assert_eq!((payload.as_slice(), payload.len()), (&bytes[..length], length));
             assert_eq!(payload, Payload::from(bytes[..length].to_vec()));

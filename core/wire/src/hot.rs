@@ -130,10 +130,15 @@ impl Writer<'_> {
     /// `short`: as `is_short` says.
     fn epoch(&mut self, epoch: Epoch, short: bool) {
         if !short {
-            put_generation(self.out, epoch.generation);
-            put_word(self.out, epoch.revival);
+            self.generations(epoch);
         }
         put_long(self.out, epoch.slot.0);
+    }
+
+    /// All of an epoch but its slot.
+    fn generations(&mut self, epoch: Epoch) {
+        put_generation(self.out, epoch.generation);
+        put_word(self.out, epoch.revival);
     }
 
     fn mark(&mut self, mark: Mark, short: bool) {
@@ -182,9 +187,13 @@ impl<'a> Source<'a> {
     }
 
     fn epoch(&mut self, short: bool) -> Option<Epoch> {
-        let (generation, revival) =
-            if short { (self.generation, 0) } else { (generation(&mut self.reader)?, self.reader.word()?) };
+        let (generation, revival) = self.generations(short)?;
         Some(Epoch { generation, revival, slot: Slot(self.reader.long()?) })
+    }
+
+    /// All of an epoch but its slot.
+    fn generations(&mut self, short: bool) -> Option<(Generation, u32)> {
+        Some(if short { (self.generation, 0) } else { (generation(&mut self.reader)?, self.reader.word()?) })
     }
 
     fn mark(&mut self, short: bool) -> Option<Mark> {

@@ -19,6 +19,11 @@ impl Clock {
         self.at + self.began.elapsed()
     }
 
+    /// The time of something that has happened.
+    pub(crate) fn at(&self, instant: Instant) -> Time {
+        self.at + instant.saturating_duration_since(self.began)
+    }
+
     /// When it will be that time. One that is too far away is as good as a day from now: whoever waits looks again.
     pub fn instant(&self, time: Time) -> Instant {
         let away = time.since(self.at).min(self.began.elapsed() + Duration::from_secs(86_400));

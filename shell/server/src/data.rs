@@ -12,12 +12,16 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Puts a payload together where the last one was: its own memory is taken once, when its length is known.
+/// Puts a payload together where the last one was: its own memory is taken once, when its length is known. A long one
+/// keeps the memory it was put together in.
 fn payload(machine: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Payload {
     SCRATCH.with_borrow_mut(|bytes| {
         bytes.clear();
         bytes.push(machine);
         encode(bytes);
+        if bytes.len() > SCRATCH_MOST {
+            return std::mem::take(bytes).into();
+        }
         let payload = Payload::from(&bytes[..]);
         bytes.shrink_to(SCRATCH_MOST);
         payload

@@ -131,11 +131,18 @@ pub(crate) struct Home {
     thread: RefCell<ShardThread>,
     clients: RefCell<Clients>,
     bell: Bell,
+    /// Whoever reads borrows it, and mostly gives it back before anybody else reads: one that waits for its client
+    /// holds no memory, and none is taken for each request.
+    buffer: Cell<Vec<u8>>,
 }
+
+/// A larger buffer is not kept for others.
+const BUFFER_MOST: usize = 64 << 10;
 
 impl Home {
     pub(crate) fn new(index: usize, switch: Arc<Switch>, thread: ShardThread) -> Home {
-        Home { index, switch, thread: RefCell::new(thread), clients: RefCell::default(), bell: Bell::default() }
+        let (thread, clients) = (RefCell::new(thread), RefCell::default());
+        Home { index, switch, thread, clients, bell: Bell::default(), buffer: Cell::default() }
     }
 
     /// Serves a connection until `poll`, which is asked whenever its task is woken, says that it is over.
@@ -156,7 +163,7 @@ impl Home {
     }
 
     /// A frame of a peer, and the memory it takes.
-    pub(crate) fn deliver(&self, from: &Address, envelope: Envelope, bytes: usize) {
+    pub(crate) fn deliver(&self, from: &Address, envelope: Box<Envelope>, bytes: usize) {
         self.switch.divide(from, envelope, bytes, |shard, envelope| {
             if shard != self.index {
                 return Some(envelope);
@@ -203,6 +210,19 @@ impl Guest {
     /// Whom an answer under this number is for.
     pub(crate) fn caller(&self, number: u64) -> Caller {
         Caller::Client { thread: self.home.index, client: self.id, number }
+    }
+
+    /// An empty buffer, perhaps with room.
+    pub(crate) fn borrow_buffer(&self) -> Vec<u8> {
+        self.home.buffer.take()
+    }
+
+    /// What is in it is done with.
+    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= BUFFER_MOST {
+            buffer.clear();
+            self.home.buffer.set(buffer);
+        }
     }
 
     /// Gives the core a request, as of now.

@@ -34,7 +34,7 @@ pub(crate) enum ToShard {
     Directive(Directive),
     Message {
         from: Address,
-        envelope: Envelope,
+        envelope: Box<Envelope>,
     },
     Call(Call),
     /// For a client of this thread, from the thread whose shard carried it out.
@@ -111,7 +111,7 @@ impl ShardThread {
     }
 
     /// A frame that was read by this thread.
-    pub(crate) fn take_message(&mut self, from: &Address, envelope: Envelope) {
+    pub(crate) fn take_message(&mut self, from: &Address, envelope: Box<Envelope>) {
         let now = self.clock.now();
         self.note_taken(now);
         self.give_message(now, from.clone(), envelope);
@@ -157,9 +157,9 @@ impl ShardThread {
         self.core.handle(now, ShardInput::Request { id, request });
     }
 
-    fn give_message(&mut self, now: Time, from: Address, envelope: Envelope) {
+    fn give_message(&mut self, now: Time, from: Address, envelope: Box<Envelope>) {
         self.look_at(now, &envelope);
-        self.core.handle(now, ShardInput::Message { from, envelope: Box::new(envelope) });
+        self.core.handle(now, ShardInput::Message { from, envelope });
     }
 
     fn give(&mut self, now: Time, item: ToShard, clients: &mut Clients) {
@@ -187,7 +187,7 @@ impl ShardThread {
         let now = self.clock.now();
         while let Some(output) = self.core.poll() {
             match output {
-                ShardOutput::Send { to, envelope } => self.send(&to, *envelope),
+                ShardOutput::Send { to, envelope } => self.send(&to, envelope),
                 ShardOutput::Answer { id, answer } => {
                     if let Some(caller) = self.callers.found(now, id, &answer) {
                         self.answer(caller, answer, clients);
@@ -249,7 +249,7 @@ impl ShardThread {
     }
 
     /// Pieces of snapshots go their own way: whatever else there is must not wait behind them.
-    fn send(&mut self, to: &Address, mut envelope: Envelope) {
+    fn send(&mut self, to: &Address, mut envelope: Box<Envelope>) {
         if let Message::Shard(ShardMessage::Replicas(messages)) = &mut envelope.message
             && messages.iter().any(is_bulky)
         {
@@ -258,7 +258,7 @@ impl ShardThread {
             *messages = rest;
             let others = !messages.is_empty();
             let message = Message::Shard(ShardMessage::Replicas(bulky));
-            self.bulk.send(to, &Envelope { message, ..envelope.clone() });
+            self.bulk.send(to, &Envelope { message, ..(*envelope).clone() });
             if !others {
                 return;
             }

@@ -80,13 +80,13 @@ impl Switch {
     pub(crate) fn divide(
         &self,
         from: &Address,
-        envelope: Envelope,
+        envelope: Box<Envelope>,
         bytes: usize,
-        mut keep: impl FnMut(usize, Envelope) -> Option<Envelope>,
+        mut keep: impl FnMut(usize, Box<Envelope>) -> Option<Box<Envelope>>,
     ) {
         match &envelope.message {
             Message::Paxos(_) | Message::Cluster(_) => {
-                let input = Input::Message { from: from.clone(), envelope };
+                let input = Input::Message { from: from.clone(), envelope: *envelope };
                 self.cluster.push_weighed(ToCluster::Input(input), bytes);
             }
             Message::Shard(_) => self.places().divide(envelope, |shard, envelope| {

@@ -100,6 +100,8 @@ pub struct Shard {
     outputs: VecDeque<ShardOutput>,
     /// Something came in since all that follows was last worked out.
     unsettled: bool,
+    /// Bytes that copies may take here; zero: nobody counts them.
+    memory_most: usize,
     bytes: BTreeMap<BucketId, usize>,
     bytes_total: usize,
     wake: Option<Time>,
@@ -169,6 +171,7 @@ impl Shard {
             reports: Vec::new(),
             outputs: VecDeque::new(),
             unsettled: true,
+            memory_most: limits.memory as usize / config.shards.max(1),
             bytes: BTreeMap::new(),
             bytes_total: 0,
             wake: None,
@@ -357,14 +360,13 @@ impl Shard {
 
     /// Keeps count of the memory; near the limit nothing that grows is taken any more.
     fn note_bytes(&mut self, bucket: BucketId) {
-        let limit = self.config.limits.memory as usize / self.config.shards.max(1);
-        if limit == 0 {
+        if self.memory_most == 0 {
             return;
         }
         let held = self.replicas.get(&bucket).map_or(0, Replica::bytes);
         let before = self.bytes.insert(bucket, held).unwrap_or(0);
         self.bytes_total = self.bytes_total + held - before;
-        self.sink.full = self.bytes_total > limit / 10 * 9;
+        self.sink.full = self.bytes_total > self.memory_most / 10 * 9;
     }
 
     fn on_persisted(&mut self, seq: JournalSeq) {
@@ -452,12 +454,12 @@ impl Shard {
         }
         if let Some(replica) = self.replicas.get_mut(&bucket) {
             replica.on_message(self.now, &mut self.sink, from, message);
-            let (is_stirred, due) = (replica.is_stirred(), replica.due(&self.sink.settings));
+            // When it is due next is asked once it was flushed, if it has to be.
+            let due = (!replica.is_stirred()).then(|| replica.due(&self.sink.settings));
             self.carry_out();
-            if is_stirred {
-                self.dirty.push(bucket);
-            } else {
-                self.note(bucket, due);
+            match due {
+                Some(due) => self.note(bucket, due),
+                None => self.dirty.push(bucket),
             }
             // Also where nothing is to be sent: it may serve since now, or have room again.
             self.resume(bucket);

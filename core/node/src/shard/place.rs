@@ -21,6 +21,9 @@ impl Places {
 
     /// The shard of a hash slot, or of the bucket named by it. The first, before there is a table.
     pub fn of_slot(self, slot: u16) -> usize {
+        if self.shards == 1 {
+            return 0;
+        }
         slot.checked_div(self.width).map_or(0, |root| usize::from(root) % self.shards)
     }
 
@@ -37,7 +40,7 @@ impl Places {
 
     /// Gives each shard what a message from a peer has for it; nothing of one that is for the cluster machine. One
     /// frame holds everything that a node has for the replicas of another.
-    pub fn divide(self, mut envelope: Envelope, mut give: impl FnMut(usize, Envelope)) {
+    pub fn divide(self, mut envelope: Box<Envelope>, mut give: impl FnMut(usize, Box<Envelope>)) {
         match &mut envelope.message {
             Message::Paxos(_) | Message::Cluster(_) => {}
             Message::Shard(ShardMessage::Hop(hop)) => give(self.of_root(hop.root), envelope),
@@ -59,7 +62,7 @@ impl Places {
                 }
                 for (shard, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
                     let message = Message::Shard(ShardMessage::Replicas(part));
-                    give(shard, Envelope { message, ..envelope.clone() });
+                    give(shard, Box::new(Envelope { message, ..(*envelope).clone() }));
                 }
             }
         }
@@ -89,7 +92,7 @@ mod tests {
 
     fn divided(places: Places, buckets: &[u16]) -> Vec<(usize, Vec<u16>)> {
         let mut parts = Vec::new();
-        places.divide(replicas(buckets), |shard, envelope| {
+        places.divide(Box::new(replicas(buckets)), |shard, envelope| {
             let Message::Shard(ShardMessage::Replicas(messages)) = envelope.message else { panic!("another message") };
             parts.push((shard, messages.iter().map(|message| message.bucket.0).collect()));
         });

@@ -12,8 +12,8 @@
 
 use super::{Source, Writer};
 use atoll_replica::message::{Ack, Body, Message, Write};
-use atoll_types::bytes::{put_length, put_long, put_short};
-use atoll_types::{BucketId, Entries, Epoch, Mark, Offset, Time};
+use atoll_types::bytes::{put_length, put_longs};
+use atoll_types::{BucketId, Entries, Epoch, Mark, Offset, Slot, Time};
 
 // Of a message: the kind in the two lowest bits.
 const OTHER: u8 = 0;
@@ -48,46 +48,45 @@ fn put_message(writer: &mut Writer<'_>, message: &Message) {
     let Message { bucket, epoch, body } = message;
     let short = writer.is_short(*epoch);
     let head = |writer: &mut Writer<'_>, flags: u8| {
-        writer.out.push(flags | flag(WHOLE_EPOCH, !short));
-        put_short(writer.out, bucket.0);
-        writer.epoch(*epoch, short);
+        let [low, high] = bucket.0.to_le_bytes();
+        writer.out.extend_from_slice(&[flags | flag(WHOLE_EPOCH, !short), low, high]);
+        if !short {
+            writer.generations(*epoch);
+        }
     };
     match body {
         Body::Write(write) => {
+            let other_epoch = write.previous.epoch != *epoch;
             let flags = flag(OPENING, write.opening)
                 | flag(SERVING, write.serving)
                 | flag(CONFIRM, write.confirm)
                 | flag(DIGEST, write.digest.is_some())
-                | flag(PREVIOUS, write.previous.epoch != *epoch);
+                | flag(PREVIOUS, other_epoch);
             head(writer, WRITE | flags);
-            put_write(writer, *epoch, write);
+            let numbers = [write.previous.offset.0, write.committed.0, write.echo.0];
+            if other_epoch {
+                put_longs(writer.out, [epoch.slot.0, write.round]);
+                writer.epoch(write.previous.epoch, false);
+                put_longs(writer.out, numbers);
+            } else {
+                let [previous, committed, echo] = numbers;
+                put_longs(writer.out, [epoch.slot.0, write.round, previous, committed, echo]);
+            }
+            if let Some((offset, digest)) = write.digest {
+                put_longs(writer.out, [offset.0, digest]);
+            }
+            put_entries(writer, *epoch, &write.entries);
         }
         Body::Ack(ack) => {
             head(writer, ACK | flag(GAP, ack.gap) | flag(FULL, ack.full));
-            put_long(writer.out, ack.held.0);
-            put_long(writer.out, ack.round);
-            put_long(writer.out, ack.sent.0);
+            put_longs(writer.out, [epoch.slot.0, ack.held.0, ack.round, ack.sent.0]);
         }
         Body::Open(_) | Body::Opened(_) | Body::Piece(_) | Body::Got(_) | Body::Refused(_) => {
             head(writer, OTHER);
+            put_longs(writer.out, [epoch.slot.0]);
             put_other(writer, body);
         }
     }
-}
-
-fn put_write(writer: &mut Writer<'_>, epoch: Epoch, write: &Write) {
-    put_long(writer.out, write.round);
-    if write.previous.epoch != epoch {
-        writer.epoch(write.previous.epoch, false);
-    }
-    put_long(writer.out, write.previous.offset.0);
-    put_long(writer.out, write.committed.0);
-    put_long(writer.out, write.echo.0);
-    if let Some((offset, digest)) = write.digest {
-        put_long(writer.out, offset.0);
-        put_long(writer.out, digest);
-    }
-    put_entries(writer, epoch, &write.entries);
 }
 
 fn put_entries(writer: &mut Writer<'_>, epoch: Epoch, entries: &Entries) {
@@ -124,39 +123,56 @@ pub(super) fn messages(source: &mut Source<'_>) -> Option<Vec<Message>> {
     source.list(16, message)
 }
 
+#[inline(always)] // Made where it stays: moving a message costs more than reading one.
 fn message(source: &mut Source<'_>) -> Option<Message> {
     let flags = source.reader.byte()?;
     let bucket = BucketId(source.reader.short()?);
-    let epoch = source.epoch(flags & WHOLE_EPOCH == 0)?;
+    let (generation, revival) = source.generations(flags & WHOLE_EPOCH == 0)?;
+    let of = |slot: u64| Epoch { generation, revival, slot: Slot(slot) };
     let only = |known: u8| (flags & !(KIND | WHOLE_EPOCH | known) == 0).then_some(());
-    let body = match flags & KIND {
-        WRITE => Body::Write(write(source, flags, epoch)?),
+    let (epoch, body) = match flags & KIND {
+        WRITE if flags & PREVIOUS == 0 => {
+            let [slot, round, previous, committed, echo] = source.reader.longs()?;
+            let numbers = [previous, committed, echo];
+            (of(slot), Body::Write(write(source, flags, of(slot), round, of(slot), numbers)?))
+        }
+        WRITE => {
+            let [slot, round] = source.reader.longs()?;
+            let (before, numbers) = (source.epoch(false)?, source.reader.longs()?);
+            (of(slot), Body::Write(write(source, flags, of(slot), round, before, numbers)?))
+        }
         ACK => {
             only(GAP | FULL)?;
-            let (held, round) = (Offset(source.reader.long()?), source.reader.long()?);
-            let sent = Time(source.reader.long()?);
-            Body::Ack(Ack { held, round, gap: flags & GAP != 0, full: flags & FULL != 0, sent })
+            let [slot, held, round, sent] = source.reader.longs()?;
+            let (gap, full) = (flags & GAP != 0, flags & FULL != 0);
+            (of(slot), Body::Ack(Ack { held: Offset(held), round, gap, full, sent: Time(sent) }))
         }
         OTHER => {
             only(0)?;
-            other(source)?
+            (of(source.reader.long()?), other(source)?)
         }
         3.. => return None,
     };
     Some(Message { bucket, epoch, body })
 }
 
-fn write(source: &mut Source<'_>, flags: u8, epoch: Epoch) -> Option<Write> {
-    let round = source.reader.long()?;
-    let before = if flags & PREVIOUS != 0 { source.epoch(false)? } else { epoch };
-    let previous = Mark { epoch: before, offset: Offset(source.reader.long()?) };
-    let (committed, echo) = (Offset(source.reader.long()?), Time(source.reader.long()?));
+#[inline(always)]
+fn write(
+    source: &mut Source<'_>,
+    flags: u8,
+    epoch: Epoch,
+    round: u64,
+    before: Epoch,
+    [previous, committed, echo]: [u64; 3],
+) -> Option<Write> {
+    let previous = Mark { epoch: before, offset: Offset(previous) };
     let digest = match flags & DIGEST {
         0 => None,
-        1.. => Some((Offset(source.reader.long()?), source.reader.long()?)),
+        1.. => source.reader.longs().map(|[offset, digest]| Some((Offset(offset), digest)))?,
     };
     let entries = entries(source, epoch)?;
     let (opening, serving, confirm) = (flags & OPENING != 0, flags & SERVING != 0, flags & CONFIRM != 0);
+    let (committed, echo) = (Offset(committed), Time(echo));
     Some(Write { round, opening, previous, entries, committed, serving, confirm, digest, echo })
 }
 

@@ -31,7 +31,7 @@ fn entries() -> Entries {
     ];
     let mut bytes = Vec::new();
     bodies.iter().for_each(|body| put_entry(&mut bytes, Time(1_000_000), body));
-    Entries::written(EPOCH, bodies.len() as u32, Time(1_000_000), &bytes)
+    Entries::written(EPOCH, bodies.len() as u32, Time(1_000_000), bytes)
 }
 
 fn bodies() -> Vec<replica::Body> {

@@ -173,7 +173,7 @@ fn many_empty_entries_are_no_small_parts() {
             round: 1,
             opening: false,
             previous: Mark::default(),
-            entries: Entries::written(Epoch::ZERO, count as u32, Time(1), &bytes),
+            entries: Entries::written(Epoch::ZERO, count as u32, Time(1), &bytes[..]),
             committed: Offset(0),
             serving: true,
             confirm: false,

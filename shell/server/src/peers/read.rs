@@ -43,10 +43,13 @@ async fn frames(accepted: Accepted, switch: &Switch, home: Option<&Home>, refuse
                     let body = &bytes[at + HEADER..at + HEADER + length];
                     at += HEADER + length;
                     match atoll_wire::message::decode_and_weigh(body) {
-                        Ok((envelope, weight)) => match home {
-                            Some(home) => home.deliver(from, envelope, weight),
-                            None => switch.divide(from, envelope, weight, |_, envelope| Some(envelope)),
-                        },
+                        Ok((envelope, weight)) => {
+                            let envelope = Box::new(envelope);
+                            match home {
+                                Some(home) => home.deliver(from, envelope, weight),
+                                None => switch.divide(from, envelope, weight, |_, envelope| Some(envelope)),
+                            }
+                        }
                         Err(error) => {
                             refused.count(Why::PeerFrame);
                             return Err(io::Error::new(io::ErrorKind::InvalidData, error));

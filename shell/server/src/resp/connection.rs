@@ -62,9 +62,11 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     begin: usize,
     queue: Queue,
-    /// The largest answers lately, so that many of them are not asked for at once; and those of this turn.
+    /// The largest answers lately, and those of this turn.
     largest: usize,
     largest_now: usize,
+    /// Requests that may be under way, so that not too many large answers are asked for at once.
+    under_way_most: usize,
     late: Option<Late>,
     late_blocks: bool,
     output: Vec<u8>,
@@ -117,6 +119,7 @@ impl Connection {
             queue: Queue::default(),
             largest: LARGEST_AT_FIRST,
             largest_now: 0,
+            under_way_most: under_way_most(LARGEST_AT_FIRST),
             late: None,
             late_blocks: false,
             output: Vec::new(),
@@ -154,7 +157,7 @@ impl Connection {
         }
         let mut happened = None;
         loop {
-            self.execute(guest);
+            self.execute(guest, happened);
             if let Err(end) = self.broken.take().map_or_else(|| self.write(), Err) {
                 return Poll::Ready(end);
             }
@@ -167,7 +170,7 @@ impl Connection {
             }
             self.paused = !self.wants_input();
             self.set_alarm();
-            match self.next(context, happened) {
+            match self.next(guest, context, happened) {
                 Poll::Ready(Ok(at)) => happened = Some(at),
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => return Poll::Pending,
@@ -176,7 +179,12 @@ impl Connection {
     }
 
     /// The next thing that happens, and when, after what happened before.
-    fn next(&mut self, context: &mut Context<'_>, before: Option<Instant>) -> Poll<Result<Instant, End>> {
+    fn next(
+        &mut self,
+        guest: &Guest,
+        context: &mut Context<'_>,
+        before: Option<Instant>,
+    ) -> Poll<Result<Instant, End>> {
         if let Some(late) = &mut self.late
             && let Poll::Ready(said) = late.as_mut().poll(context)
         {
@@ -185,8 +193,7 @@ impl Connection {
         }
         // An error shows when it is tried.
         if !self.paused && self.stream.poll_read_ready(context).is_ready() {
-            let now = Instant::now();
-            return Poll::Ready(self.read(now).map(|()| now));
+            return Poll::Ready(self.read(guest));
         }
         if self.unwritten() > 0 && self.stream.poll_write_ready(context).is_ready() {
             return Poll::Ready(Ok(Instant::now()));
@@ -223,10 +230,9 @@ impl Connection {
     }
 
     fn may_execute(&self) -> bool {
-        let most = (UNDER_WAY_BYTES_MOST / self.largest.max(1)).clamp(8, UNDER_WAY_MOST);
         !self.closing
             && self.late.is_none()
-            && self.queue.len() < most
+            && self.queue.len() < self.under_way_most
             && self.queue.bytes() < UNDER_WAY_BYTES_MOST
             && self.unwritten() < OUTPUT_PAUSE
     }
@@ -235,11 +241,13 @@ impl Connection {
         !self.ended && !self.closing && (self.may_execute() || self.input.len() - self.begin < AHEAD)
     }
 
-    fn execute(&mut self, guest: &Guest) {
+    /// `happened`: when what is in the input came, or something after that.
+    fn execute(&mut self, guest: &Guest, happened: Option<Instant>) {
         if !self.has_input() {
             return;
         }
-        let now = self.session.gateway.clock().now();
+        let clock = self.session.gateway.clock();
+        let now = happened.map_or_else(|| clock.now(), |at| clock.at(at.into_std()));
         while self.may_execute() {
             let unread = &self.input[self.begin..];
             match self.parser.parse(unread) {
@@ -265,8 +273,7 @@ impl Connection {
             }
         }
         if self.begin == self.input.len() {
-            // Given back: the next connection that reads uses it again, and one that is idle costs nothing.
-            self.input = Vec::new();
+            guest.give_back(std::mem::take(&mut self.input));
             self.begin = 0;
         }
     }
@@ -361,23 +368,33 @@ impl Connection {
         }
     }
 
-    fn read(&mut self, now: Instant) -> Result<(), End> {
+    /// Tells when: not before what was read had come, since leases are measured by it.
+    fn read(&mut self, guest: &Guest) -> Result<Instant, End> {
         if self.begin > 0 {
             self.input.drain(..self.begin);
             self.begin = 0;
         }
-        // Twice what is there, so that a long request is copied a few times only; and never more than has come already.
-        self.input.reserve(READ.max(self.input.len().min(1 << 20)));
-        match arrived(&mut self.stream, &mut self.input) {
-            None => {}
+        if self.input.capacity() == 0 {
+            self.input = guest.borrow_buffer();
+        }
+        // Four times what is there, so that a long request is copied a few times only; and never much more than has
+        // come already.
+        self.input.reserve(READ.max((3 * self.input.len()).min(1 << 20)));
+        let arrived = arrived(&mut self.stream, &mut self.input);
+        let now = Instant::now();
+        match arrived {
             Some(Ok(0)) => self.ended = true,
             Some(Ok(length)) => {
                 self.session.gateway.switch().traffic.from(Protocol::Resp).add_shared(length as u64);
                 self.last_read = now;
             }
             Some(Err(error)) => return Err(error.into()),
+            None => {}
         }
-        Ok(())
+        if self.input.is_empty() {
+            guest.give_back(std::mem::take(&mut self.input));
+        }
+        Ok(now)
     }
 
     /// When somebody has to look whether the client is still there.
@@ -421,6 +438,10 @@ impl Connection {
     }
 }
 
+fn under_way_most(largest: usize) -> usize {
+    (UNDER_WAY_BYTES_MOST / largest.max(1)).clamp(8, UNDER_WAY_MOST)
+}
+
 impl Client for Connection {
     fn answer(&mut self, number: u64, answer: Answer) {
         self.largest_now = self.largest_now.max(size(&answer));
@@ -429,7 +450,10 @@ impl Client for Connection {
     }
 
     fn flush(&mut self) {
-        self.largest = (self.largest / 2).max(std::mem::take(&mut self.largest_now));
+        let largest = (self.largest / 2).max(std::mem::take(&mut self.largest_now));
+        if largest != self.largest {
+            (self.largest, self.under_way_most) = (largest, under_way_most(largest));
+        }
         self.broken = self.write().err();
         let has_room = self.paused && self.wants_input();
         if self.broken.is_some() || self.unwritten() > 0 || has_room || self.may_go_on() || self.is_over() {

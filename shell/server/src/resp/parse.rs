@@ -150,10 +150,11 @@ impl Parser {
             None => match buffer.first() {
                 None => return Ok(false),
                 Some(b'*') => {
-                    let Some(count) = self.number(buffer, 1, Malformed::Count)? else { return Ok(false) };
-                    let count = usize::try_from(count).ok().filter(|&count| count <= ARGUMENTS_MOST);
+                    let Some(count) = self.length(buffer, 1, ARGUMENTS_MOST, || Malformed::Count)? else {
+                        return Ok(false);
+                    };
                     // An empty array is no request, and no error.
-                    *self.wanted.insert(count.ok_or(Malformed::Count)?)
+                    *self.wanted.insert(count)
                 }
                 Some(_) => return self.words(buffer),
             },
@@ -164,10 +165,8 @@ impl Parser {
                 Some(b'$') => {}
                 Some(&other) => return Err(Malformed::NoBulk(other)),
             }
-            let begin = self.at;
-            let Some(length) = self.number(buffer, begin + 1, Malformed::Length)? else { return Ok(false) };
-            let length = usize::try_from(length).ok().filter(|&length| length <= self.limits.argument);
-            let length = length.ok_or(Malformed::Length)?;
+            let (begin, most) = (self.at, self.limits.argument);
+            let Some(length) = self.length(buffer, begin + 1, most, || Malformed::Length)? else { return Ok(false) };
             let end = self.at + length;
             // Told before the bytes arrive: a client need not send what will be refused.
             if end > self.limits.request {
@@ -188,13 +187,31 @@ impl Parser {
         Ok(true)
     }
 
-    /// The number between `from` and the end of its line; `at` goes behind the line.
+    /// The number between `from` and the end of its line, if it is at most so much; `at` goes behind the line.
+    #[inline]
+    fn length(
+        &mut self,
+        buffer: &[u8],
+        from: usize,
+        most: usize,
+        wrong: impl Fn() -> Malformed,
+    ) -> Result<Option<usize>, Malformed> {
+        let number = match buffer.get(from..).and_then(short_number) {
+            Some((number, length)) => {
+                self.at = from + length;
+                Some(number)
+            }
+            None => match self.number(buffer, from, wrong())? {
+                Some(number) => usize::try_from(number).ok(),
+                None => return Ok(None),
+            },
+        };
+        number.filter(|number| *number <= most).map(Some).ok_or_else(wrong)
+    }
+
+    /// The same, however it is written.
     fn number(&mut self, buffer: &[u8], from: usize, wrong: Malformed) -> Result<Option<i64>, Malformed> {
         let line = buffer.get(from..).unwrap_or_default();
-        if let Some((number, length)) = short_number(line) {
-            self.at = from + length;
-            return Ok(Some(number));
-        }
         // The longest number has twenty characters.
         let Some(end) = line.iter().take(32).position(|&byte| byte == b'\n') else {
             return if line.len() >= 32 { Err(wrong) } else { Ok(None) };
@@ -277,18 +294,16 @@ impl Parser {
     }
 }
 
-/// What nearly every length is: a few digits and the end of the line. With the length of the line; none for all else.
-fn short_number(line: &[u8]) -> Option<(i64, usize)> {
-    let mut number = 0;
-    for (place, &byte) in line.iter().enumerate().take(8) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let is_end = place > 0 && byte == b'\r' && line.get(place + 1) == Some(&b'\n');
-            return is_end.then_some((number, place + 2));
-        }
-        number = number * 10 + i64::from(digit);
+/// A number of a few digits, as nearly all are, and the length of its line.
+#[inline]
+fn short_number(line: &[u8]) -> Option<(usize, usize)> {
+    let digit = |byte: u8| Some(usize::from(byte.wrapping_sub(b'0'))).filter(|digit| *digit <= 9);
+    match *line {
+        [one, b'\r', b'\n', ..] => Some((digit(one)?, 3)),
+        [ten, one, b'\r', b'\n', ..] => Some((digit(ten)? * 10 + digit(one)?, 4)),
+        [hundred, ten, one, b'\r', b'\n', ..] => Some((digit(hundred)? * 100 + digit(ten)? * 10 + digit(one)?, 5)),
+        [..] => None,
     }
-    None
 }
 
 /// `GET /path HTTP/1.1`, and whatever else a browser may begin with.
