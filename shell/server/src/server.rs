@@ -8,6 +8,7 @@ use crate::events::{Book, Chronicle};
 use crate::gateway::{Gateway, Seen};
 use crate::gauge::Gauge;
 use crate::home::Home;
+use crate::http::{self, Handed, Web};
 use crate::log::Log;
 use crate::peers::{self, Accepted, Evidence, Lane, Links};
 use crate::recording::{Recordings, Reel, Taped};
@@ -202,12 +203,15 @@ impl Server {
             Arc::new(move |address| cluster_inbox.push(ToCluster::Input(Input::ConnectionRefused { address })));
         let seen = Seen { board: board.clone(), log: log.clone(), book: book.clone(), refused: refused.clone() };
         let gateway = Gateway::new(settings, clock, switch.clone(), seen, rng.next());
+        let web = Web::new(gateway.clone());
         let (to_cluster, for_cluster) = mpsc::unbounded_channel();
-        let mut to_shards = Vec::new();
+        let (mut to_shards, mut handed_to_shards) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
         for index in 0..config.shards {
             let (to_shard, for_shard) = mpsc::unbounded_channel();
             to_shards.push(to_shard);
+            let (hand_over, handed) = mpsc::unbounded_channel();
+            handed_to_shards.push(hand_over);
             let shard = ShardStart {
                 config: config.clone(),
                 index,
@@ -219,6 +223,8 @@ impl Server {
                 accepted: for_shard,
                 resp: resp.try_clone().map_err(StartError::Thread)?,
                 gateway: gateway.clone(),
+                web: web.clone(),
+                handed,
                 records: std::mem::take(&mut records.buckets[index]),
                 desk: desk(Machine::Shard(index)),
                 reel: reel(atoll_wire::Machine::Shard(index as u16))?,
@@ -230,10 +236,9 @@ impl Server {
             threads.push(thread(format!("{name} shard {index}"), stopping.clone(), work)?);
         }
         {
-            let gateway = gateway.clone();
             let work = move || {
                 schedule(scheduling);
-                crate::http::serve(tokio_listener(http), gateway)
+                http::serve(tokio_listener(http), web, handed_to_shards)
             };
             threads.push(thread(format!("{name} http"), stopping.clone(), work)?);
         }
@@ -337,6 +342,8 @@ struct ShardStart {
     accepted: mpsc::UnboundedReceiver<Accepted>,
     resp: TcpListener,
     gateway: Gateway,
+    web: Web,
+    handed: mpsc::UnboundedReceiver<Handed>,
     records: Vec<BucketRecord>,
     desk: Option<Desk>,
     reel: Option<Reel>,
@@ -365,6 +372,7 @@ impl ShardStart {
         let home = Rc::new(Home::new(self.index, self.switch.clone(), shard));
         spawn_local(accepted(self.accepted, self.switch, Some(home.clone()), self.refused));
         spawn_local(clients::accept(tokio_listener(self.resp), self.gateway, home.clone()));
+        spawn_local(http::take_over(self.handed, self.web));
         home.run().await;
     }
 }

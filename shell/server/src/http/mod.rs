@@ -1,10 +1,11 @@
 //! The HTTP listener: connections, their limits, and the table of routes.
 //!
 //! ```text
-//!   accept ──▶ connection (patience, hyper) ──▶ answer (counts) ──▶ router ──▶ a handler, a file per subject
+//!   accept ─▶ hand-over ─▶ connection (patience, hyper) ─▶ answer (counts) ─▶ router ─▶ a handler, a file per subject
 //! ```
 //!
-//! HTTP/1.1 with keep-alive. Everything runs on one thread: a handler only waits for the core, and never works long.
+//! HTTP/1.1 with keep-alive. A connection is served by one thread, a shard's if it begins with plain data: a handler
+//! only waits for the core, and never works long.
 //!
 //! Limits: connections together with other clients (`Settings::max_clients`), heads (`HEAD_MOST`), bodies
 //! (`Settings::max_value`), and the time for a head, a body, or to take an answer (`Settings::slow`; a connection that
@@ -18,6 +19,7 @@ mod cluster;
 mod error;
 mod events;
 mod feed;
+mod handover;
 mod health;
 mod keys;
 mod metrics;
@@ -38,9 +40,10 @@ mod text;
 mod watch;
 
 pub(crate) use feed::row;
+pub(crate) use handover::{Handed, ToShard, take_over};
 pub(crate) use page::answer as answer_page;
 
-use crate::gateway::Gateway;
+use crate::gateway::{ClientPlace, Gateway};
 use crate::parting;
 use crate::refused::Why;
 use axum::Router;
@@ -81,15 +84,31 @@ struct App {
     life: u64,
 }
 
-/// Takes connections for as long as the thread lives.
-pub(crate) async fn serve(listener: TcpListener, gateway: Gateway) {
-    let life = gateway.random() >> 32;
-    let app = App { gateway, requests: Arc::default(), meter: Arc::default(), life };
-    spawn_local(rates::measure(app.clone()));
-    let router = router(app.clone());
+/// What serves requests, on any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Web {
+    app: App,
+    router: Router,
+}
+
+impl Web {
+    pub(crate) fn new(gateway: Gateway) -> Web {
+        let life = gateway.random() >> 32;
+        let app = App { gateway, requests: Arc::default(), meter: Arc::default(), life };
+        Web { router: router(app.clone()), app }
+    }
+}
+
+/// Takes connections for as long as the thread lives. `shards`: who serves those that begin with plain data.
+pub(crate) async fn serve(listener: TcpListener, web: Web, shards: Vec<ToShard>) {
+    spawn_local(rates::measure(web.app.clone()));
+    let mut shards = shards.iter().cycle();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(spawn_local(connection(stream, app.clone(), router.clone()))),
+            Ok((stream, _)) => {
+                let shard = shards.next().expect("a node has shards");
+                spawn_local(receive(stream, web.clone(), shard.clone()));
+            }
             Err(error) => {
                 // Out of descriptors, most likely: that passes.
                 warn!(%error, "a connection of an HTTP client could not be taken");
@@ -99,13 +118,23 @@ pub(crate) async fn serve(listener: TcpListener, gateway: Gateway) {
     }
 }
 
-async fn connection(mut stream: TcpStream, app: App, router: Router) {
-    let gateway = &app.gateway;
-    let Some(_place) = gateway.admit() else {
+async fn receive(mut stream: TcpStream, web: Web, shard: ToShard) {
+    let gateway = &web.app.gateway;
+    let Some(place) = gateway.admit() else {
         gateway.refused().count(Why::TooManyClients);
         return parting::part(&mut stream, error::TOO_MANY_CLIENTS.as_bytes()).await;
     };
     let _ = stream.set_nodelay(true);
+    match handover::hand_over(stream, place, &web, &shard).await {
+        Ok(None) => {}
+        Ok(Some((stream, place))) => connection(stream, place, web).await,
+        Err(error) => debug!(%error, "a connection of an HTTP client ended"),
+    }
+}
+
+async fn connection(stream: TcpStream, _place: ClientPlace, web: Web) {
+    let Web { app, router } = web;
+    let gateway = &app.gateway;
     let slow = gateway.settings().slow;
     let number = gateway.new_connection();
     let (came, answered) = (Rc::new(Cell::new(0)), Cell::new(0));
