@@ -113,7 +113,7 @@ impl World {
             }
             Output::Event(event) => self.raised(host, event),
             Output::Bucket { by, event } => {
-                let checked = self.checks.on_bucket_event(&self.hosts, (host, by), &event, self.now);
+                let checked = self.checks.on_bucket_event(&self.hosts, (host, by.as_ref()), &event, self.now);
                 self.trace.of_bucket(self.now, host, event);
                 checked
             }

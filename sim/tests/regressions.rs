@@ -61,6 +61,12 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
         1.0,
         "a member took an epoch that had settled for one that had committed, while its primary waited for a lease",
     ),
+    (
+        882,
+        1.0,
+        "a bucket was revived from a copy on disk that reached beyond what is committed: a checker missed the rest",
+    ),
+    (1994, 1.0, "a shard's last commit was taken for one of the next life, which its node began in the same step"),
     (1578, 1.0, "a bucket began anew while a member restarted, which without a beginning was taken for diverged"),
 ];
 

@@ -9,7 +9,7 @@ use crate::envelope::Envelope;
 use crate::shard::door::{Answer, Directive, Request, RequestId};
 use atoll_cluster::Pulse;
 use atoll_types::{
-    Address, Ballot, BucketId, Cookie, Entry, Generation, Government, Incarnation, JournalSeq, Level, NodeId,
+    Address, Ballot, BucketId, Cookie, Entry, Generation, Government, Identity, Incarnation, JournalSeq, Level, NodeId,
     Operation, Payload, Record, Report, Sequence, Slot, Time,
 };
 use serde::{Deserialize, Serialize};
@@ -79,10 +79,9 @@ pub enum Output {
         id: RequestId,
         answer: Answer,
     },
-    /// Of a replica on this node, in the life that had this id: a shard that hung may have to tell of a former one. For
-    /// checkers and people.
+    /// Of a replica on this node, in this life: the node may be in the next one already. For checkers and people.
     Bucket {
-        by: NodeId,
+        by: Option<Identity>,
         event: atoll_replica::Event,
     },
 }

@@ -77,9 +77,9 @@ pub(crate) struct Line {
     pub(crate) broken: Option<Break>,
     /// What is below the base is not known: reads cannot be checked.
     pub(crate) blind: bool,
-    /// It was revived by a primary that had trimmed what it began with before anybody could look: the first commit that
-    /// differs tells where the two part.
-    may_part: bool,
+    /// It was revived by a primary that had trimmed what it began with before anybody could look, up to here: the first
+    /// commit tells where the two part.
+    may_part: Option<Mark>,
     pub(crate) model: Model,
     sessions: Sessions,
 }
@@ -93,7 +93,7 @@ impl Line {
             served: Epoch::ZERO,
             broken: None,
             blind: false,
-            may_part: false,
+            may_part: None,
             model: Model::default(),
             sessions: Sessions::new(idle),
         }
@@ -278,7 +278,7 @@ impl Lines {
         let whole = line.range == range && (ahead || log.mark(last) == line.mark(last));
         let lawful = epoch.generations() > line.served.generations();
         if whole {
-            (line.served, line.may_part) = (epoch, ahead && lawful);
+            (line.served, line.may_part) = (epoch, (ahead && lawful).then_some(log.base()));
             return Ok(News::Nothing);
         }
         if !lawful {
@@ -325,13 +325,24 @@ impl Lines {
             return Ok(News::Nothing);
         }
         let last = line.last();
+        if let Some(base) = line.may_part.filter(|base| mark.offset > last.next() && mark.offset == base.offset.next())
+        {
+            // It was revived from a copy that had begun to differ before: that beginning nobody can see any more.
+            let (range, fork) = (line.range, base.offset);
+            let mut again = Line::new(range, base, self.known.idle);
+            (again.blind, again.served) = (true, line.served);
+            again.broken = Some(Break { at: now, epoch, fork });
+            again.append(entry.clone(), now, &self.known);
+            *line = again;
+            return Ok(News::Broken(range, Some((bucket, mark.offset))));
+        }
         if mark.offset > last.next() {
             let detail = format!("{} commits {mark} of bucket {bucket} after {last}", host_name(host));
             return Err(Violation::of(RULE, detail));
         }
         if mark.offset <= last {
             let same = line.get(mark.offset).is_some_and(|fated| fated.entry == *entry);
-            if !same && line.may_part {
+            if !same && line.may_part.is_some() {
                 let (range, fork) = (line.range, mark.offset.previous());
                 let mut again = line.again(range, fork, &self.known);
                 again.broken = Some(Break { at: now, epoch, fork });

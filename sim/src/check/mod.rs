@@ -36,7 +36,7 @@ use crate::host::Host;
 use crate::plan::host_name;
 use agreement::Agreement;
 use atoll_node::{BucketEvent, Config, Envelope, Event, Message};
-use atoll_types::{Body, ClusterId, Entry, Government, NodeId, Record, Slot};
+use atoll_types::{Body, ClusterId, Entry, Government, Identity, Record, Slot};
 use roll::{Reduced, Roll};
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ impl Checks {
     pub(crate) fn on_bucket_event(
         &mut self,
         hosts: &[Host],
-        (host, by): (usize, NodeId),
+        (host, by): (usize, Option<&Identity>),
         event: &BucketEvent,
         now: Moment,
     ) -> Result<(), Violation> {

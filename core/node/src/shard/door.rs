@@ -5,8 +5,8 @@
 
 use atoll_replica::Event;
 use atoll_types::{
-    Address, BucketId, BucketRecord, ClusterId, Duty, Generation, HashSlot, Incarnation, JournalSeq, NodeId, Payload,
-    Position, Principal, Report, SessionUse, Slot, Time,
+    Address, BucketId, BucketRecord, ClusterId, Duty, Generation, HashSlot, Identity, Incarnation, JournalSeq, NodeId,
+    Payload, Position, Principal, Report, SessionUse, Slot, Time,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -168,9 +168,9 @@ pub enum ShardOutput {
     },
     /// For the cluster log. Told again while it matters and nothing has come of it.
     Reports(Vec<Report>),
-    /// Of a replica, in the life that had this id. For checkers and people.
+    /// Of a replica, in this life. For checkers and people.
     Event {
-        by: NodeId,
+        by: Option<Identity>,
         event: Box<Event>,
     },
 }

@@ -278,7 +278,7 @@ impl Shard {
         self.sink.persist(BucketRecord::Purged { bucket });
         self.carry_out();
         if self.sink.watched {
-            let (by, event) = (self.me(), Box::new(Event::Purged { bucket }));
+            let (by, event) = (self.identity(), Box::new(Event::Purged { bucket }));
             self.outputs.push_back(super::ShardOutput::Event { by, event });
         }
         self.forget_timer(bucket);

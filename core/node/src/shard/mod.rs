@@ -35,8 +35,8 @@ use crate::envelope::{Envelope, Message};
 use crate::store::Store;
 use atoll_replica::{Action, Message as ReplicaMessage, Replica, Settings, Sink, Ticket};
 use atoll_types::{
-    Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, JournalSeq, Latest, NodeId, Report, Slot,
-    StateMachine, Time, planted,
+    Address, BucketId, BucketRecord, Bug, Duty, Epoch, Gauge, HashSlot, Identity, JournalSeq, Latest, NodeId, Report,
+    Slot, StateMachine, Time, planted,
 };
 use bucket_map::BucketMap;
 use door::{Contact, ShardInput, ShardOutput};
@@ -207,6 +207,15 @@ impl Shard {
         self.sink.commit_time.take()
     }
 
+    fn identity(&self) -> Option<Identity> {
+        let signed = |signature: &Signature| Identity {
+            cluster: signature.cluster,
+            node: signature.node,
+            incarnation: signature.incarnation,
+        };
+        self.signature.as_ref().map(signed)
+    }
+
     fn me(&self) -> NodeId {
         self.signature.as_ref().map_or(NodeId::NOBODY, |signature| signature.node)
     }
@@ -304,7 +313,7 @@ impl Shard {
                 Action::Answer { ticket, outcome } => self.on_outcome(ticket, outcome),
                 Action::Report(report) => self.reports.push(report),
                 Action::Event(event) => {
-                    let by = self.me();
+                    let by = self.identity();
                     self.outputs.push_back(ShardOutput::Event { by, event });
                 }
             }

@@ -26,7 +26,7 @@ pub(super) fn output(output: &ShardOutput) -> String {
         ShardOutput::WakeAt(time) => Output::WakeAt(*time),
         ShardOutput::Answer { id, answer } => Output::Answer { id: *id, answer: answer.clone() },
         ShardOutput::Reports(reports) => return format!("to the cluster machine: {} reports", reports.len()),
-        ShardOutput::Event { by, event } => Output::Bucket { by: *by, event: (**event).clone() },
+        ShardOutput::Event { by, event } => Output::Bucket { by: by.clone(), event: (**event).clone() },
     };
     super::output(&same)
 }

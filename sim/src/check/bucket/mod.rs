@@ -40,12 +40,12 @@ use atoll_node::shard::message::ShardMessage;
 use atoll_node::{Envelope, Message};
 use atoll_replica::Event;
 use atoll_replica::message::Body;
-use atoll_types::{BucketId, BucketRecord, ClusterId, Entry, Epoch, Incarnation, NodeId, Offset, Slot};
+use atoll_types::{BucketId, BucketRecord, ClusterId, Entry, Epoch, Identity, Incarnation, NodeId, Offset, Slot};
 use canon::{Canons, LogId};
 use copies::{Copies, replica};
 use edicts::Edicts;
 use epochs::Primaries;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use vouched::Vouched;
 
 fn broken(rule: &str, detail: String) -> Violation {
@@ -61,6 +61,13 @@ pub(crate) struct Actor {
     pub(crate) incarnation: Incarnation,
 }
 
+impl Actor {
+    fn of(host: usize, identity: &Identity) -> Actor {
+        let Identity { cluster, node, incarnation } = *identity;
+        Actor { host, cluster, node, incarnation }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct BucketChecks {
     edicts: Edicts,
@@ -70,8 +77,6 @@ pub(crate) struct BucketChecks {
     vouched: Vouched,
     /// Who each host was at the end of its last step: an event may be told by one that has departed since.
     actors: Vec<Option<Actor>>,
-    /// And whoever the host was before: a shard that hung may have to tell of that.
-    former: Vec<BTreeMap<NodeId, Actor>>,
     /// How far each host's table was compared.
     compared: Vec<(ClusterId, Slot)>,
     /// Epochs that were served.
@@ -89,7 +94,6 @@ impl BucketChecks {
             primaries: Primaries::default(),
             vouched: Vouched::default(),
             actors: vec![None; hosts],
-            former: vec![BTreeMap::new(); hosts],
             compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
             served: BTreeSet::new(),
             found: None,
@@ -194,14 +198,12 @@ impl BucketChecks {
     pub(crate) fn on_event(
         &mut self,
         hosts: &[Host],
-        (host, by): (usize, NodeId),
+        (host, by): (usize, Option<&Identity>),
         event: &Event,
     ) -> Result<(), Violation> {
         let name = host_name(host);
-        let now = self.actor(hosts, host);
         // Copies that are thrown away before the process is anybody are those of whoever it was last.
-        let former = self.former[host].get(&by).or(now.as_ref()).cloned();
-        let Some(actor) = now.filter(|now| now.node == by).or(former) else {
+        let Some(actor) = by.map(|by| Actor::of(host, by)).or_else(|| self.actor(hosts, host)) else {
             return Err(broken("epoch", format!("{name} raises {event:?} and belongs to no cluster")));
         };
         match event {
@@ -297,9 +299,6 @@ impl BucketChecks {
             return Err(violation);
         }
         self.actors[host] = self.actor(hosts, host);
-        if let Some(actor) = &self.actors[host] {
-            self.former[host].insert(actor.node, actor.clone());
-        }
         let (Some(actor), Some(core)) = (&self.actors[host], hosts[host].core()) else { return Ok(()) };
         let view = core.view();
         if let Some(table) = view.distributor
@@ -327,9 +326,8 @@ impl BucketChecks {
     }
 
     fn actor(&self, hosts: &[Host], host: usize) -> Option<Actor> {
-        let identity = hosts[host].view().and_then(|view| view.identity.cloned());
-        let now = identity.map(|me| Actor { host, cluster: me.cluster, node: me.node, incarnation: me.incarnation });
-        now.or_else(|| self.actors[host].clone())
+        let identity = hosts[host].view().and_then(|view| view.identity);
+        identity.map(|identity| Actor::of(host, identity)).or_else(|| self.actors[host].clone())
     }
 
     /// The log that this host's copy of the bucket belongs to, by its duty, or by the last one it had.
