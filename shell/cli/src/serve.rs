@@ -71,6 +71,9 @@ pub(crate) struct Arguments {
     /// How threads that carry the load share a busy core [default: batch]
     #[arg(long, env = "ATOLL_SCHEDULING")]
     scheduling: Option<Scheduling>,
+    /// How long these threads look for more before they sleep; 0 is not at all [default: 50us]
+    #[arg(long, env = "ATOLL_BUSY_POLL", value_name = "TIME")]
+    busy_poll: Option<Span>,
     /// Allows to listen beyond this machine, where nothing is encrypted
     #[arg(long, env = "ATOLL_INSECURE_LISTEN", num_args = 0..=1, default_missing_value = "true")]
     insecure_listen: Option<bool>,
@@ -162,9 +165,10 @@ impl Arguments {
     /// What is not said here is taken from there.
     fn or(self, other: Arguments) -> Arguments {
         take_first!(self, other: name, peer, http, resp, advertise, advertise_peer, join, bootstrap, data_dir,
-            log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, scheduling, insecure_listen,
-            max_clients, max_value, max_memory, idle, slow, heartbeat, election, replace, absent_after, evidence,
-            depart_after, arrival, ack_timeout, request_timeout, max_stale, lease, session_idle, max_skew, config)
+            log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, scheduling, busy_poll,
+            insecure_listen, max_clients, max_value, max_memory, idle, slow, heartbeat, election, replace,
+            absent_after, evidence, depart_after, arrival, ack_timeout, request_timeout, max_stale, lease,
+            session_idle, max_skew, config)
     }
 
     fn with_file(self) -> anyhow::Result<Arguments> {
@@ -202,6 +206,7 @@ impl Arguments {
         set(&mut settings.weight, arguments.weight);
         set(&mut settings.shards, arguments.shards);
         set(&mut settings.scheduling, arguments.scheduling.map(Scheduling::chosen));
+        time(&mut settings.busy_poll, arguments.busy_poll);
         set(&mut settings.insecure_listen, arguments.insecure_listen);
         set(&mut settings.max_clients, arguments.max_clients);
         set(&mut settings.max_value, arguments.max_value);

@@ -10,6 +10,7 @@
 //! Other threads put what they have into the inbox (`switch.rs`).
 
 use crate::call::{Call, Caller};
+use crate::lookout::Lookout;
 use crate::shard::ShardThread;
 use crate::switch::Switch;
 use atoll_node::Envelope;
@@ -21,6 +22,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// A connection that is served by this thread. Called by the thread's turn.
@@ -131,6 +133,8 @@ pub(crate) struct Home {
     thread: RefCell<ShardThread>,
     clients: RefCell<Clients>,
     bell: Bell,
+    /// How long this thread looks for more before it sleeps.
+    busy_poll: Duration,
     /// Whoever reads borrows it, and mostly gives it back before anybody else reads: one that waits for its client
     /// holds no memory, and none is taken for each request.
     buffer: Cell<Vec<u8>>,
@@ -140,9 +144,9 @@ pub(crate) struct Home {
 const BUFFER_MOST: usize = 64 << 10;
 
 impl Home {
-    pub(crate) fn new(index: usize, switch: Arc<Switch>, thread: ShardThread) -> Home {
+    pub(crate) fn new(index: usize, switch: Arc<Switch>, thread: ShardThread, busy_poll: Duration) -> Home {
         let (thread, clients) = (RefCell::new(thread), RefCell::default());
-        Home { index, switch, thread, clients, bell: Bell::default(), buffer: Cell::default() }
+        Home { index, switch, thread, clients, bell: Bell::default(), busy_poll, buffer: Cell::default() }
     }
 
     /// Serves a connection until `poll`, which is asked whenever its task is woken, says that it is over.
@@ -180,6 +184,7 @@ impl Home {
         let clock = *self.thread.borrow().clock();
         let mut alarm = pin!(sleep_until(Instant::from_std(clock.instant(Time::NEVER))));
         let mut alarm_at = Time::NEVER;
+        let mut lookout = Lookout::new(self.busy_poll);
         loop {
             let waited = inbox.take(&mut batch);
             let turn = self.thread.borrow_mut().turn(&mut batch, waited, &mut self.clients.borrow_mut());
@@ -188,14 +193,16 @@ impl Home {
                 alarm_at = turn.wake;
                 alarm.as_mut().reset(Instant::from_std(clock.instant(alarm_at)));
             }
-            poll_fn(|context| {
+            let mut has_more = |context: &mut Context<'_>| {
                 // All are asked: each has to know whom to wake.
                 let rung = self.bell.is_rung(context.waker());
                 let filled = inbox.poll_filled(context).is_ready();
                 let due = alarm.as_mut().poll(context).is_ready();
-                if rung || filled || due { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+                rung || filled || due
+            };
+            if !lookout.finds(&mut has_more).await {
+                poll_fn(|context| if has_more(context) { Poll::Ready(()) } else { Poll::Pending }).await;
+            }
         }
     }
 }

@@ -32,7 +32,8 @@
 //! | `waiting` | what a node waits for that belongs to no cluster |
 //! | `describe` | inputs, outputs and entries of the log, a readable line each |
 //! | `gauge` | what each thread has done, so that one that hangs is noticed |
-//! | `settings`, `clock`, `scheduling` | what a node is told, the time, and how its threads share a core |
+//! | `settings`, `clock` | what a node is told, and the time |
+//! | `scheduling`, `lookout` | how its threads share a core, and when they sleep |
 //!
 //! Not here: any rule of the protocol (`core/`).
 
@@ -57,6 +58,7 @@ mod http;
 mod inbox;
 mod latency;
 pub mod log;
+mod lookout;
 mod meters;
 mod native;
 pub mod page;

@@ -169,7 +169,7 @@ impl Server {
         let told = |place: SocketAddr| Address::from(advertised(&settings, place).as_str());
         let peer = settings.advertise_peer.as_deref().map_or_else(|| told(peer_at), Address::from);
         let config = settings.config(peer, told(http_at), told(resp_at));
-        let (name, scheduling) = (settings.name.clone(), settings.scheduling);
+        let (name, scheduling, busy_poll) = (settings.name.clone(), settings.scheduling, settings.busy_poll);
         let clock = Clock::start();
         let mut rng = Rng::new(seed());
         let opened =
@@ -228,6 +228,7 @@ impl Server {
                 records: std::mem::take(&mut records.buckets[index]),
                 desk: desk(Machine::Shard(index)),
                 reel: reel(atoll_wire::Machine::Shard(index as u16))?,
+                busy_poll,
             };
             let work = move || {
                 schedule(scheduling);
@@ -347,6 +348,7 @@ struct ShardStart {
     records: Vec<BucketRecord>,
     desk: Option<Desk>,
     reel: Option<Reel>,
+    busy_poll: Duration,
 }
 
 impl ShardStart {
@@ -369,7 +371,7 @@ impl ShardStart {
             wake: Time::NEVER,
             taken_since: None,
         };
-        let home = Rc::new(Home::new(self.index, self.switch.clone(), shard));
+        let home = Rc::new(Home::new(self.index, self.switch.clone(), shard, self.busy_poll));
         spawn_local(accepted(self.accepted, self.switch, Some(home.clone()), self.refused));
         spawn_local(clients::accept(tokio_listener(self.resp), self.gateway, home.clone()));
         spawn_local(http::take_over(self.handed, self.web));

@@ -34,6 +34,8 @@ pub struct Settings {
     pub shards: usize,
     /// How these share a busy core with others.
     pub scheduling: Scheduling,
+    /// How long they look for more before they sleep; zero: not at all.
+    pub busy_poll: Duration,
     /// Listening beyond this machine without encryption is meant.
     pub insecure_listen: bool,
     pub max_clients: usize,
@@ -70,6 +72,7 @@ impl Default for Settings {
             weight: 1,
             shards: (cores / 2).clamp(1, 16),
             scheduling: Scheduling::default(),
+            busy_poll: Duration::from_micros(50),
             insecure_listen: false,
             max_clients: 10_000,
             max_value: 1024 * 1024,
