@@ -200,7 +200,7 @@ impl Home {
                 let due = alarm.as_mut().poll(context).is_ready();
                 rung || filled || due
             };
-            if !lookout.finds(&mut has_more).await {
+            if !lookout.finds(turn.under_way, &mut has_more).await {
                 poll_fn(|context| if has_more(context) { Poll::Ready(()) } else { Poll::Pending }).await;
             }
         }

@@ -97,6 +97,8 @@ pub(crate) struct Turn {
     pub(crate) begun: Time,
     /// The next one is then, if nothing happens before.
     pub(crate) wake: Time,
+    /// Requests that were taken and are not answered.
+    pub(crate) under_way: usize,
 }
 
 impl ShardThread {
@@ -145,7 +147,7 @@ impl ShardThread {
         self.bulk.flush();
         clients.flush();
         self.gauge.end_round(self.core.memory());
-        Turn { begun: now, wake: self.wake }
+        Turn { begun: now, wake: self.wake, under_way: self.core.backlog().held }
     }
 
     fn give_call(&mut self, now: Time, call: Call) {
