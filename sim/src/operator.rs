@@ -208,7 +208,12 @@ impl World {
     /// Of the newest government that is decided, fewer voters than it takes to decide are anywhere to be found; or so
     /// it is with the one that the survivors know, where only the lost knew that a newer one was decided.
     fn majority_gone(&self) -> bool {
-        let Some((cluster, newest)) = self.checks.newest_government(&self.hosts) else { return false };
+        let Some((cluster, newest)) = self.checks.newest_government(&self.hosts) else {
+            // Who was told of a later generation knows no log any more, and perhaps nobody is left who does.
+            let has_state = |host| self.checks.has_state(&self.hosts, host);
+            let belongs = self.hosts.iter().any(|host| host.identity().is_some());
+            return belongs && !(0..self.hosts.len()).any(has_state);
+        };
         let found = |voter: NodeId| self.is_somewhere(cluster, voter);
         if !newest.is_majority(found) {
             return true;

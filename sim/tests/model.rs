@@ -5,8 +5,8 @@
 //! enough to be read, and what it claims holds for every run of this size, not for those somebody thought of.
 //!
 //! What must hold: never are two values committed at one offset; a primary that has opened its epoch holds all that any
-//! lower epoch commits, before or after (rule 5); there are never fewer eligible nodes than `min_copies`; and logs that
-//! agree at an offset agree below it.
+//! lower epoch commits, before or after (rule 5); a member that may answer reads holds all that is committed; there are
+//! never fewer eligible nodes than `min_copies`; and logs that agree at an offset agree below it.
 //!
 //! Each rule is also taken away, and then something must give, in all cases but one: two values are committed at an
 //! offset. That shows that the rule is needed, and that the search can see. Run with `--nocapture` to read how.
@@ -19,12 +19,15 @@
 //! | 1: the fence | one that serves in a new epoch still answers in the old one |
 //! | 3: members only | one that catches up acknowledges in a member's place |
 //! | truncate once | an old handshake cuts off what was acknowledged after it |
+//! | reads: all members vouch | a read asks a primary that was deposed without knowing, and another has committed |
+//! | reads: at the gate | a read is answered by a union that lacks one who is eligible, and who has committed |
 //!
 //! The gate. Rule 6 keeps a removed member eligible while too few remain. Then a union with a newcomer has enough
 //! members to commit, without that one, who may still be made primary: so nothing commits while anybody eligible is not
 //! a member.
 //!
-//! Not modelled: splits, restarts that forget (a new node in the protocol), damage, departures, reads, snapshots.
+//! Not modelled: splits, restarts that forget (a new node in the protocol), damage, departures, snapshots, how somebody
+//! is asked for a read.
 //!
 //! | File | What it holds |
 //! |---|---|
@@ -123,4 +126,18 @@ fn if_moves_do_not_wait_too_few_are_left_eligible() {
     assert!(explore("moves do not wait", &start, 3, rules, few).trace.is_some());
     let other = |violation: &Violation| *violation != Violation::FewEligible;
     assert!(explore("moves do not wait, else", &start, 3, rules, other).trace.is_none());
+}
+
+#[test]
+fn if_only_the_primary_vouches_reads_are_stale() {
+    let stale = |violation: &Violation| matches!(violation, Violation::ReadsTooLittle { .. });
+    let rules = Rules { all_vouch: false, ..ALL_RULES };
+    assert!(explore("only the primary vouches", &World::healthy(3, 2), 2, rules, stale).trace.is_some());
+}
+
+#[test]
+fn if_reads_do_not_wait_for_the_gate_they_are_stale() {
+    let stale = |violation: &Violation| matches!(violation, Violation::ReadsTooLittle { .. });
+    let rules = Rules { reads_at_gate: false, ..ALL_RULES };
+    assert!(explore("reads before the gate", &World::degraded(2), 5, rules, stale).trace.is_some());
 }

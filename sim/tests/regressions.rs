@@ -68,6 +68,7 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     ),
     (1994, 1.0, "a shard's last commit was taken for one of the next life, which its node began in the same step"),
     (1578, 1.0, "a bucket began anew while a member restarted, which without a beginning was taken for diverged"),
+    (2265, 1.0, "the only node that knew a recovered cluster lost its memory, and the operator waited for it for ever"),
 ];
 
 #[test]

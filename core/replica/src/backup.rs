@@ -3,18 +3,22 @@
 //! It says what it holds, is cut once to what the primary shares with it, and from then on only grows until the epoch
 //! is over. What it acknowledges it holds, on its disk where it has one.
 
+use crate::beside::ReadBeside;
 use crate::catch_up::Incoming;
 use crate::event::Event;
 use crate::machine::{Replica, Role};
 use crate::message::{Ack, Body, Opened, Write};
 use crate::sink::{Outcome, Settings, Sink};
 use atoll_types::{BucketRecord, Bug, Duty, Entries, NodeId, Offset, Report, Time, planted};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct Backup {
     pub(crate) primary: NodeId,
     /// The opening write of this epoch was taken: this log is a beginning of the primary's.
     pub(crate) open: bool,
+    /// The primary said that the epoch serves: every member held what it began with, this one as well.
+    pub(crate) serves: bool,
     /// The primary has to be told how far this copy is.
     pub(crate) owes_ack: bool,
     gap: bool,
@@ -27,6 +31,8 @@ pub(crate) struct Backup {
     pub(crate) waiting_since: Option<Time>,
     /// A snapshot that is here in part.
     pub(crate) incoming: Option<Incoming>,
+    /// To be answered here, once the other members have vouched.
+    pub(crate) reads: VecDeque<ReadBeside>,
 }
 
 impl Backup {
@@ -34,12 +40,14 @@ impl Backup {
         Backup {
             primary,
             open: false,
+            serves: false,
             owes_ack: false,
             gap: false,
             round: 0,
             fresh: Time::ZERO,
             waiting_since: Some(now),
             incoming: None,
+            reads: VecDeque::new(),
         }
     }
 }
@@ -93,6 +101,7 @@ impl Replica {
         let uncommitted = last > self.committed;
         let Role::Backup(backup) = &mut self.role else { return };
         backup.round = backup.round.max(write.round);
+        backup.serves |= write.serving;
         // Before the epoch serves its primary may not know all that was committed before it.
         if write.serving && write.committed <= last {
             backup.fresh = backup.fresh.max(write.echo.min(now));

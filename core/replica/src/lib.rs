@@ -8,6 +8,7 @@
 //! | the highest epoch counts, and is remembered first | `machine.rs` |
 //! | opening an epoch, committing, confirming reads | `primary.rs`, `peer.rs` |
 //! | being cut once, acknowledging, showing only what is committed | `backup.rs` |
+//! | reads that a member answers beside its primary | `beside.rs` |
 //! | snapshots in pieces | `catch_up.rs` |
 //! | where two logs agree | `log.rs` |
 //! | applying, answering, forgetting, halving | `apply.rs`, `copy.rs`, `division.rs` |
@@ -18,6 +19,7 @@
 
 mod apply;
 mod backup;
+mod beside;
 mod catch_up;
 mod copy;
 mod division;

@@ -298,6 +298,9 @@ impl Replica {
                 sink.answer(read.ticket, Outcome::Moved);
             }
         }
+        if let Role::Backup(backup) = &mut self.role {
+            backup.move_reads(sink);
+        }
         for ticket in self.cut.drain(..) {
             sink.answer(ticket, Outcome::Unknown);
         }
@@ -435,7 +438,8 @@ impl Replica {
     pub fn is_stirred(&self) -> bool {
         match &self.role {
             Role::Primary(primary) => !self.is_current() || primary.is_stirred(self.log.last_offset()),
-            Role::Backup(_) | Role::Idle => true,
+            Role::Backup(backup) => backup.owes_ack,
+            Role::Idle => true,
         }
     }
 

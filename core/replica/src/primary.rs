@@ -17,7 +17,7 @@ use atoll_types::{
 const READY_LAG: u64 = 16;
 
 /// Reads that wait for a round.
-const READS_MOST: usize = 16_384;
+pub(crate) const READS_MOST: usize = 16_384;
 
 /// Under load states are compared no more often than after so many times the pause of the commit index.
 const COMPARE_PAUSE: u32 = 20;
@@ -72,7 +72,10 @@ impl Replica {
                 self.advance(now, sink);
                 self.close_for_split(now, sink);
             }
-            Role::Backup(_) if !duty.appointment.names(self.me) => self.role = Role::Idle,
+            Role::Backup(backup) if !duty.appointment.names(self.me) => {
+                backup.move_reads(sink);
+                self.role = Role::Idle;
+            }
             Role::Backup(_) => {}
             Role::Idle if current => self.take_office(now, sink),
             Role::Idle => {}
@@ -153,8 +156,12 @@ impl Replica {
         self.log.bytes() > window && self.log.bytes_above(self.copy.applied.offset) > window
     }
 
-    /// Takes a read, to be confirmed by a round that begins after this; or by the lease, while there is one.
+    /// Takes a read, to be confirmed by a round that begins after this, by what the others vouch for, or by the lease,
+    /// while there is one. False where it cannot be taken now: it stays with the caller.
     pub fn read(&mut self, now: Time, sink: &mut Sink, ticket: Ticket, query: Payload) -> bool {
+        if matches!(self.role, Role::Backup(_)) {
+            return self.read_beside(sink, ticket, query);
+        }
         if !self.is_serving() {
             return false;
         }
@@ -195,7 +202,7 @@ impl Replica {
     pub fn on_vouched(&mut self, now: Time, sink: &mut Sink, ask: bool) {
         let (bucket, epoch, current) = (self.bucket, self.epoch(), self.is_current());
         let may_answer = self.duty.as_ref().is_some_and(|duty| duty.may_commit) && now >= self.serves_from;
-        let Role::Primary(primary) = &mut self.role else { return };
+        let Role::Primary(primary) = &mut self.role else { return self.on_vouched_beside(sink, ask) };
         if current && may_answer && primary.serving {
             primary.answer_reads(sink, bucket, epoch, &self.copy);
         }

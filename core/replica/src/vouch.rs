@@ -1,4 +1,4 @@
-//! What other nodes vouch for to the primaries of a shard: that no later epoch had reached them. One question and one
+//! What other nodes vouch for to the copies of a shard: that no later epoch had reached them. One question and one
 //! answer between two nodes are enough for all their buckets, and for every read that came before the question.
 //!
 //! ```text
@@ -33,7 +33,7 @@ struct Voucher {
     under_way: VecDeque<(u64, Time)>,
 }
 
-/// Of all nodes that have a copy of a bucket whose primary is here.
+/// Of all nodes that have a copy of a bucket that is read here.
 #[derive(Debug, Default)]
 pub struct Vouchers {
     /// Whoever answers is known in the life it answers in, by all that is known here.
@@ -55,30 +55,27 @@ impl Vouchers {
         self.place(node).ok().map(|place| &mut self.list[place])
     }
 
+    /// Can all of these vouch, and are there any?
+    pub(crate) fn can(&self, mut members: impl Iterator<Item = NodeId> + Clone) -> bool {
+        let is_unable = |node: NodeId| self.place(node).is_ok_and(|place| self.list[place].unable);
+        self.trusted && members.clone().next().is_some() && !members.any(is_unable)
+    }
+
     /// The number that a read which comes now has to wait for, if all of these can vouch and there are any.
     pub(crate) fn want(&mut self, members: impl Iterator<Item = NodeId> + Clone) -> Option<u64> {
-        let mut any = false;
-        if !self.trusted {
+        if !self.can(members.clone()) {
             return None;
         }
-        for node in members.clone() {
-            any = true;
+        for node in members {
             match self.place(node) {
-                Ok(place) if self.list[place].unable => return None,
-                Ok(_) => {}
+                Ok(place) => self.list[place].wanted = true,
                 Err(place) => {
                     let under_way = VecDeque::new();
-                    self.list.insert(place, Voucher { node, wanted: false, unable: false, given: 0, under_way });
+                    self.list.insert(place, Voucher { node, wanted: true, unable: false, given: 0, under_way });
                 }
             }
         }
-        for node in members {
-            if let Some(voucher) = self.find(node) {
-                voucher.wanted = true;
-            }
-        }
-        let next = if planted(Bug::VouchedBefore) { self.asked } else { self.asked + 1 };
-        any.then_some(next)
+        Some(if planted(Bug::VouchedBefore) { self.asked } else { self.asked + 1 })
     }
 
     pub(crate) fn waits(&mut self, bucket: BucketId) {

@@ -125,6 +125,10 @@ bank! {
     VouchedUnheard,
     /// A primary takes the word of a node that has heard of edicts which are not known here yet.
     VouchTakenBehind,
+    /// A member answers reads although it holds entries of which it does not know whether they are committed.
+    BesideUnknown,
+    /// A member answers reads before it was told that its epoch serves.
+    BesideEarly,
     /// A read does not wait for the writes before it.
     ReadBeforeWrites,
     /// The acknowledgement of a node that only catches up counts like a member's.

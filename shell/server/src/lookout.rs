@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Between two looks the core is offered to whoever wants it, and nobody looks who has many requests under way: a core
-//! that sleeps is given other work, one that looks is not. So where there is more to do than cores nobody loses by this,
-//! and a node with little to do sleeps, as it should.
+//! that sleeps is given other work, one that looks is not. So where there is more to do than cores nobody loses by
+//! this, and a node with little to do sleeps, as it should.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -59,11 +59,7 @@ impl Lookout {
 
     /// Looks, unless it is wiser not to, and tells whether something was found. The other tasks of the thread go on
     /// meanwhile. `has_more` is asked with the context of whoever waits here.
-    pub(crate) async fn finds(
-        &mut self,
-        under_way: usize,
-        mut has_more: impl FnMut(&mut Context<'_>) -> bool,
-    ) -> bool {
+    pub(crate) async fn finds(&mut self, under_way: usize, mut has_more: impl FnMut(&mut Context<'_>) -> bool) -> bool {
         if !self.is_due(under_way) {
             return false;
         }

@@ -29,6 +29,9 @@ impl Set {
     pub(crate) fn first(count: usize) -> Set {
         Set((1 << count) - 1)
     }
+    pub(crate) fn only(node: Node) -> Set {
+        Set(1 << node)
+    }
     pub(crate) fn has(self, node: Node) -> bool {
         self.0 & (1 << node) != 0
     }
@@ -84,6 +87,10 @@ pub(crate) struct Rules {
     pub(crate) members_only: bool,
     /// Opening: a repeated truncation does nothing.
     pub(crate) truncate_once: bool,
+    /// A read is answered once all other members have vouched; else once the primary has.
+    pub(crate) all_vouch: bool,
+    /// A read is answered only where the bucket may commit.
+    pub(crate) reads_at_gate: bool,
 }
 
 pub(crate) const ALL_RULES: Rules = Rules {
@@ -94,6 +101,8 @@ pub(crate) const ALL_RULES: Rules = Rules {
     fence: true,
     members_only: true,
     truncate_once: true,
+    all_vouch: true,
+    reads_at_gate: true,
 };
 
 /// The bucket after some entry of the cluster log.

@@ -160,6 +160,9 @@ impl fmt::Display for Violation {
                 write!(f, "the primary of epoch {epoch} lacks what is committed at offset {offset}")
             }
             Violation::FewEligible => write!(f, "too few are eligible"),
+            Violation::ReadsTooLittle { node, epoch } => {
+                write!(f, "{} may answer a read in epoch {epoch}, and lacks what is committed", name(*node))
+            }
             Violation::Unlike { offset } => write!(f, "two logs differ below offset {offset}, where they agree"),
         }
     }

@@ -106,6 +106,8 @@ pub(crate) enum Violation {
     FewEligible,
     /// Two logs have the same mark and differ below it.
     Unlike { offset: usize },
+    /// A member could answer a read that begins now, and lacks what is committed.
+    ReadsTooLittle { node: Node, epoch: Epoch },
 }
 
 impl World {
@@ -362,8 +364,33 @@ impl World {
                 }
             }
         }
+        if let Some((node, epoch)) = self.reads_too_little(rules) {
+            return Some(Violation::ReadsTooLittle { node, epoch });
+        }
         // Last, so that it hides nothing worse.
         (self.present_view().eligible.len() < rules.min_copies).then_some(Violation::FewEligible)
+    }
+
+    /// A member, its primary or another, that answers a read which begins now, and lacks something that is committed.
+    /// Whatever others say later, they have seen no later epoch now if they have not then.
+    fn reads_too_little(&self, rules: Rules) -> Option<(Node, Epoch)> {
+        let lacks = |log: &Log| {
+            let held = log.entries();
+            self.committed.iter().enumerate().any(|(offset, committed)| held.get(offset) != Some(&committed.value))
+        };
+        for sent in self.sent.iter().filter(|sent| sent.opened) {
+            let epoch = sent.view.epoch;
+            for node in sent.view.members.iter() {
+                let view = self.view_of(node);
+                let asked = if rules.all_vouch { view.members } else { view.primary.map_or(Set::NONE, Set::only) };
+                let vouched = asked.iter().all(|other| self.view_of(other).epoch <= epoch);
+                let may_answer = view.epoch == epoch && vouched && (view.may_commit(rules) || !rules.reads_at_gate);
+                if may_answer && lacks(&self.nodes[node as usize].log) {
+                    return Some((node, epoch));
+                }
+            }
+        }
+        None
     }
 
     /// Drops what can make no difference any more.

@@ -63,6 +63,8 @@ pub(crate) struct Lane {
     pub(crate) under_way: usize,
     /// Sorted, in the order in which they came: a ticket that goes back takes its old place.
     pub(crate) queue: VecDeque<Ticket>,
+    /// Writes in it, queued or under way.
+    pub(crate) writes: usize,
     /// The latest write that was sent on and answered: a read before it must not be asked again.
     pub(crate) written: Ticket,
     /// Its own, in the map.
@@ -71,7 +73,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new() -> Lane {
-        Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), written: Ticket(0), place: 0 }
+        Lane { route: Route::Nowhere, under_way: 0, queue: VecDeque::new(), writes: 0, written: Ticket(0), place: 0 }
     }
 
     /// Nothing is in it. What it remembers counts for nothing then: every later ticket is above it.
@@ -132,12 +134,20 @@ pub(crate) struct Waiting {
     pub(crate) lane: LaneKey,
     /// Where its lane is.
     pub(crate) lane_place: u32,
+    /// A read that the copy here could not answer: only the primary will do.
+    pub(crate) to_primary: bool,
     /// How often it was passed on before it came here.
     pub(crate) hops: u8,
     pub(crate) place: Where,
     /// It was sent on and its fate is not known: it can no longer be said that it was not applied.
     pub(crate) tainted: bool,
     pub(crate) deadline: Time,
+}
+
+impl Waiting {
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(self.request.ask, Ask::Write { .. })
+    }
 }
 
 /// What is left to be known of one that is answered.
@@ -168,17 +178,22 @@ impl Lanes {
     }
 
     pub(crate) fn enqueue(&mut self, waiting: Waiting) {
-        let (key, place) = (waiting.lane, waiting.lane_place);
+        let (key, place, is_write) = (waiting.lane, waiting.lane_place, waiting.is_write());
         let ticket = self.waiting.insert(waiting);
-        let is_first = self.lanes.change(place, |lane| lane.line_up(ticket));
+        let is_first = self.lanes.change(place, |lane| {
+            lane.writes += usize::from(is_write);
+            lane.line_up(ticket)
+        });
         self.note_queued(key, is_first);
     }
 
     /// Takes in one that is under way to the copy here, without any queue.
     pub(crate) fn enter(&mut self, waiting: Waiting) -> Ticket {
+        let is_write = waiting.is_write();
         self.lanes.change(waiting.lane_place, |lane| {
             lane.route = Route::Here;
             lane.under_way += 1;
+            lane.writes += usize::from(is_write);
         });
         self.waiting.insert(waiting)
     }
@@ -234,12 +249,13 @@ impl Lanes {
     /// It is answered: no trace of it stays.
     pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<Finished> {
         let finished = self.waiting.remove(ticket, |waiting| {
-            let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+            let is_write = waiting.is_write();
             let Waiting { caller, lane, lane_place, place, tainted, .. } = *waiting;
             (Finished { caller, lane, place, tainted, others: false }, lane_place, is_write)
         });
         let (mut finished, place, is_write) = finished?;
         let was_queued = self.lanes.change(place, |lane| {
+            lane.writes -= usize::from(is_write);
             let was_queued = finished.place == Where::Queued && lane.leave(ticket);
             if !was_queued {
                 lane.under_way -= 1;
@@ -294,6 +310,8 @@ impl Lanes {
         assert_eq!(queued + under_way, self.waiting.len(), "whatever waits is in a lane, once");
         assert_eq!(queued, self.queued.iter().map(|count| *count as usize).sum(), "the backlog is counted");
         assert!(lanes().all(|lane| lane.queue.iter().is_sorted()), "lanes keep the order of tickets");
+        let writes: usize = lanes().map(|lane| lane.writes).sum();
+        assert_eq!(writes, self.waiting.iter().filter(|(_, waiting)| waiting.is_write()).count(), "writes are counted");
         let is_noted = |(key, lane): &(LaneKey, Lane)| self.stalled.contains(key) != lane.queue.is_empty();
         assert!(self.lanes.each().all(is_noted), "lanes in which something is queued are noted");
         assert!(self.stalled.len() <= self.lanes.len(), "no lane is noted that is not there");

@@ -42,8 +42,8 @@ impl Shard {
         let root = self.root(request.slot);
         let lane = LaneKey::new(root, origin, shard, request.connection);
         let deadline = self.now + self.config.timing.request;
-        let (lane_place, place, tainted) = (self.lanes.lanes.place(lane), Where::Queued, false);
-        let mut waiting = Waiting { caller, request, lane, lane_place, hops, place, tainted, deadline };
+        let (lane_place, place, to_primary, tainted) = (self.lanes.lanes.place(lane), Where::Queued, false, false);
+        let mut waiting = Waiting { caller, request, lane, lane_place, to_primary, hops, place, tainted, deadline };
         if let Some(bucket) = served_here {
             // Straight to the copy, if nobody waits who came before. Not to be queued saves most of a queue's work.
             if self.lanes.queued(root) == 0 && self.lanes.lanes.at(lane_place).is_open(Route::Here) {
@@ -77,9 +77,17 @@ impl Shard {
         if self.lanes.queued(self.root(request.slot)) >= self.config.limits.backlog {
             return Err(Reason::Busy);
         }
-        // A read of a position may have to wait for that, on the way of all that wait.
-        let may_wait = matches!(request.ask, Ask::Stale { .. });
-        Ok((!may_wait && self.route(bucket, duty) == Route::Here).then_some(bucket))
+        Ok(match (&request.ask, self.route(bucket, duty)) {
+            // A read of a position may have to wait for that, on the way of all that wait.
+            (Ask::Stale { .. }, _) | (_, Route::Nowhere) | (Ask::Write { .. }, Route::To(_)) => None,
+            (Ask::Write { .. } | Ask::Read { .. }, Route::Here) => Some(bucket),
+            (Ask::Read { .. }, Route::To(_)) => self.can_read_beside(bucket).then_some(bucket),
+        })
+    }
+
+    /// Can the copy here answer a read, although another node is primary?
+    fn can_read_beside(&self, bucket: BucketId) -> bool {
+        self.replicas.get(&bucket).is_some_and(|replica| replica.may_read_beside(&self.sink))
     }
 
     /// A stale read that the copy here can answer.
@@ -115,7 +123,12 @@ impl Shard {
         let nowhere = (Route::Nowhere, BucketId::default());
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return nowhere };
         let Some((bucket, duty)) = self.duty_of(waiting.request.slot) else { return nowhere };
-        (self.route(bucket, duty), bucket)
+        let route = self.route(bucket, duty);
+        let is_read = matches!(waiting.request.ask, Ask::Read { .. }) && !waiting.to_primary;
+        // With a write of its lane it goes along: on another way each would have to wait for the other to return.
+        let is_alone = self.lanes.lanes.at(waiting.lane_place).writes == 0;
+        let beside = is_read && is_alone && matches!(route, Route::To(_)) && self.can_read_beside(bucket);
+        (if beside { Route::Here } else { route }, bucket)
     }
 
     /// Sends on what waits in this lane, in order, as far as it can go now.
@@ -172,8 +185,7 @@ impl Shard {
             }
         };
         // A read that waits for others to vouch leads to nothing here.
-        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
-        if taken && (is_write || replica.is_stirred()) {
+        if taken && (waiting.is_write() || replica.is_stirred()) {
             self.dirty.push(bucket);
         }
         taken
@@ -253,7 +265,13 @@ impl Shard {
                 self.answer(ticket, answer);
             }
             Outcome::Full => self.answer(ticket, Answer::NotApplied(Reason::OutOfMemory)),
-            Outcome::Cut | Outcome::Moved => self.back(ticket, false),
+            Outcome::Cut => self.back(ticket, false),
+            Outcome::Moved => {
+                if let Some(waiting) = self.lanes.waiting.get_mut(ticket) {
+                    waiting.to_primary = true;
+                }
+                self.back(ticket, false);
+            }
             Outcome::Unknown => self.on_fate_unknown(ticket),
         }
     }
@@ -282,7 +300,7 @@ impl Shard {
             Ask::Write { usage, .. } => usage.is_some() || planted(Bug::UnknownRepeated),
             Ask::Read { .. } | Ask::Stale { .. } => true,
         };
-        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+        let is_write = waiting.is_write();
         if repeatable { self.back(ticket, is_write) } else { self.answer(ticket, Answer::Unknown) }
     }
 
@@ -301,17 +319,15 @@ impl Shard {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return false };
         let answered = self.lanes.lanes.get(waiting.lane).is_some_and(|lane| lane.written > ticket);
         let mut later = self.lanes.waiting.after(ticket);
-        let overtaken = later.any(|(_, other)| {
-            let is_write = matches!(other.request.ask, Ask::Write { .. });
-            other.lane == waiting.lane && other.place != Where::Queued && is_write
-        });
-        (answered || overtaken) && !matches!(waiting.request.ask, Ask::Write { .. })
+        let overtaken =
+            later.any(|(_, other)| other.lane == waiting.lane && other.place != Where::Queued && other.is_write());
+        (answered || overtaken) && !waiting.is_write()
     }
 
     /// It waited too long, or there is no sense in waiting.
     pub(super) fn give_up(&mut self, ticket: Ticket, reason: Reason) {
         let Some(waiting) = self.lanes.waiting.get(ticket) else { return };
-        let is_write = matches!(waiting.request.ask, Ask::Write { .. });
+        let is_write = waiting.is_write();
         let sent = waiting.tainted || waiting.place != Where::Queued;
         let answer = if is_write && sent { Answer::Unknown } else { Answer::NotApplied(reason) };
         self.answer(ticket, answer);

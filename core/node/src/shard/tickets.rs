@@ -124,6 +124,7 @@ mod tests {
             },
             lane: LaneKey::new(0, NodeId::NOBODY, 0, 1),
             lane_place: 0,
+            to_primary: false,
             hops: 0,
             place: Where::Queued,
             tainted: false,

@@ -92,6 +92,23 @@ fn how_far(copies: &Copies, hosts: &[Host], host: usize, bucket: BucketId) -> Of
     }
 }
 
+/// Beside the primary only a member answers reads, in the life that was appointed, and once the epoch serves.
+pub(crate) fn may_answer_beside(
+    actor: &Actor,
+    office: &Office,
+    (bucket, epoch): (BucketId, Epoch),
+    serves: bool,
+) -> Result<(), Violation> {
+    let is_member = office.members.get(&actor.node) == Some(&actor.incarnation);
+    if is_member && serves {
+        return Ok(());
+    }
+    let name = host_name(actor.host);
+    let detail =
+        format!("{name} answers a read of bucket {bucket} in {epoch}, serving {serves}, as {actor:?}: {office:?}");
+    Err(broken("beside", detail))
+}
+
 /// Who has served or committed in an epoch, and in which life.
 #[derive(Debug, Default)]
 pub(crate) struct Primaries {

@@ -237,7 +237,14 @@ impl BucketChecks {
             Event::VouchedFor { bucket, epoch, mark, number } => {
                 let (bucket, epoch) = (*bucket, *epoch);
                 epochs::may_act(&self.copies, hosts, host, bucket, epoch, "confirms a read")?;
-                let office = self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?;
+                let office = match self.edicts.get(actor.cluster, bucket, epoch) {
+                    Some(office) if office.primary != actor.node => {
+                        let serves = self.served.contains(&(actor.cluster, bucket, epoch));
+                        epochs::may_answer_beside(&actor, office, (bucket, epoch), serves)?;
+                        office
+                    }
+                    Some(_) | None => self.primaries.on_act(&self.edicts, hosts, &actor, bucket, epoch)?,
+                };
                 commit::all_acknowledged(&self.copies, hosts, &actor, office, (bucket, epoch), mark.offset)?;
                 let shards = hosts[host].core().into_iter().flat_map(|core| core.shards());
                 let shard = (0..).zip(shards).find(|(_, shard)| shard.replicas().contains_key(&bucket));

@@ -43,7 +43,7 @@ impl Vouched {
         }
     }
 
-    /// Every member has shown that it had seen nothing later.
+    /// Every member but the one that answers has shown that it had seen nothing later.
     pub(crate) fn all_had_seen_nothing_later(
         &self,
         actor: &Actor,
@@ -51,7 +51,7 @@ impl Vouched {
         (bucket, epoch): (BucketId, Epoch),
         (shard, number): (u16, u64),
     ) -> Result<(), Violation> {
-        for &member in office.members.keys().filter(|&&member| member != office.primary) {
+        for &member in office.members.keys().filter(|&&member| member != actor.node) {
             let asker = (actor.node, actor.incarnation.cookie);
             let answers = self.answers.get(&(actor.cluster, member, asker, shard));
             let had_not = |seen: &Seen| seen.get(&bucket).is_none_or(|seen| *seen <= epoch);
