@@ -41,6 +41,7 @@ impl World {
         self.faults.over = true;
         self.healing.healed = self.now;
         self.net.heal();
+        self.clients.heal();
         match self.plan.lasting {
             Lasting::Nothing => {}
             Lasting::Link(one, other) if !self.can_do_without(one, other) => self.plan.lasting = Lasting::Nothing,

@@ -69,6 +69,12 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (1994, 1.0, "a shard's last commit was taken for one of the next life, which its node began in the same step"),
     (1578, 1.0, "a bucket began anew while a member restarted, which without a beginning was taken for diverged"),
     (2265, 1.0, "the only node that knew a recovered cluster lost its memory, and the operator waited for it for ever"),
+    (3466, 1.0, "two operators recovered a cluster each, and a checker took two nodes of one id for one"),
+    (5691, 1.0, "clients lost messages after all had healed, and waited for them longer than anybody may"),
+    (7593, 1.0, "the image that a bucket began with was thrown away when the bucket in between was gone"),
+    (7640, 1.0, "a checker missed that a revived bucket served, since the next epoch began in the same step"),
+    (8151, 1.0, "the record of a division was damaged, and the upper half was divided off once more, without its end"),
+    (8773, 1.0, "a node departed while a shard of it hung, and a checker looked for copies that were forgotten"),
 ];
 
 #[test]

@@ -30,21 +30,22 @@ impl Ledger {
             Effect::Adds => {
                 self.needs.entry(owner).or_insert(Need { from: lsn, image: None, gone: false }).gone = false;
             }
+            // While another begins with what this one had, that is needed still, and with it what this one began with.
             Effect::Whole => {
-                self.stands_alone(lsn, owner);
                 if self.is_founded_on(owner) {
                     self.needs.entry(owner).and_modify(|need| need.gone = false);
                 } else {
+                    self.stands_alone(lsn, owner);
                     self.forget(lsn, owner);
                     self.needs.insert(owner, Need { from: lsn, image: None, gone: false });
                 }
             }
             Effect::Image => {} // It counts once it is safe.
             Effect::Gone => {
-                self.stands_alone(lsn, owner);
                 if self.is_founded_on(owner) {
                     self.needs.entry(owner).and_modify(|need| need.gone = true);
                 } else {
+                    self.stands_alone(lsn, owner);
                     self.forget(lsn, owner);
                 }
             }
@@ -84,6 +85,7 @@ impl Ledger {
         let lower = Owner::Bucket(lower);
         if !self.is_founded_on(lower) && self.needs.get(&lower).is_some_and(|need| need.gone) {
             self.forget(lsn, lower);
+            self.stands_alone(lsn, lower);
         }
     }
 
@@ -190,6 +192,31 @@ mod tests {
         assert_eq!((ledger.floor(), oldest(&ledger)), (Some(Lsn(2)), Some(Owner::Bucket(UPPER))));
         ledger.on_image(UPPER, Lsn(7), 1);
         assert_eq!(ledger.floor(), Some(Lsn(6)));
+    }
+
+    /// The middle one is gone, and what it began with is still the beginning of the last one.
+    #[test]
+    fn nothing_is_forgotten_of_what_the_beginning_of_another_began_with() {
+        const LAST: BucketId = BucketId(12_288);
+        for middle_is in [Effect::Gone, Effect::Whole] {
+            let mut ledger = ledger();
+            ledger.on_image(LOWER, Lsn(3), 100);
+            ledger.note(Lsn(5), Owner::Bucket(LOWER), Effect::Divides(UPPER));
+            ledger.note(Lsn(6), Owner::Bucket(UPPER), Effect::Divides(LAST));
+            ledger.note(Lsn(7), Owner::Bucket(UPPER), middle_is);
+            ledger.note(Lsn(8), Owner::Cluster, Effect::Whole);
+            assert!(!ledger.takes_image(LOWER), "{middle_is:?}: it would stand for less than is needed");
+            ledger.note(Lsn(9), Owner::Bucket(LOWER), Effect::Gone);
+            assert_eq!(ledger.take_obsolete(Lsn(9)), [], "{middle_is:?}: its image is what the last one begins with");
+            assert_eq!(oldest(&ledger), Some(Owner::Bucket(LAST)));
+            ledger.on_image(LAST, Lsn(10), 1);
+            if middle_is == Effect::Whole {
+                assert_eq!(oldest(&ledger), Some(Owner::Bucket(UPPER)));
+                ledger.on_image(UPPER, Lsn(11), 1);
+            }
+            assert_eq!(ledger.take_obsolete(Lsn(11)), [(LOWER, Lsn(3))], "{middle_is:?}: nobody needs it any more");
+            assert_eq!(ledger.floor(), Some(Lsn(8)));
+        }
     }
 
     #[test]

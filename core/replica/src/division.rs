@@ -33,6 +33,7 @@ impl Replica {
         self.writing.clear();
         let mut upper = Replica::of(upper.bucket(), other);
         upper.me = self.me; // What the whole has seen is not on the disk for this half: it sees for itself.
+        upper.useless = self.useless; // Whoever leads by the half of a damaged copy cuts what others have acknowledged.
         upper
     }
 }

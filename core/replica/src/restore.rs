@@ -27,17 +27,17 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                 *highest = epoch.max(*highest);
             }
             BucketRecord::Appended { first, entries, .. } => {
-                if let Some(replica) = copies.get_mut(&bucket) {
-                    replica.blank = false;
-                    // Something before it cannot be read: what is here is no beginning of the log.
-                    replica.useless |= first > replica.log.last_offset().next() || first <= replica.log.base().offset;
-                    if replica.useless {
-                        continue;
-                    }
-                    replica.log.cut(first.previous());
-                    replica.clock = replica.clock.max(entries.last_time());
-                    replica.log.append(&entries);
+                // What the copy began with may be the half of another, of which the record is damaged.
+                let replica = copies.entry(bucket).or_insert_with(|| without_beginning(bucket, kind, idle));
+                replica.blank = false;
+                // Something before it cannot be read: what is here is no beginning of the log.
+                replica.useless |= first > replica.log.last_offset().next() || first <= replica.log.base().offset;
+                if replica.useless {
+                    continue;
                 }
+                replica.log.cut(first.previous());
+                replica.clock = replica.clock.max(entries.last_time());
+                replica.log.append(&entries);
             }
             BucketRecord::Cut { to, .. } => {
                 if let Some(replica) = copies.get_mut(&bucket) {
@@ -62,8 +62,7 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                     replica.useless |= replica.log.last() != at;
                     replica.committed = at.offset.min(replica.log.last_offset());
                     replica.catch_up_to_commit();
-                    let mut upper = replica.halve(lower, upper);
-                    upper.useless = replica.useless;
+                    let upper = replica.halve(lower, upper);
                     copies.entry(upper.bucket()).or_insert(upper);
                 }
             }
@@ -82,11 +81,8 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
                 copies.insert(bucket, replica);
             }
             BucketRecord::Unreadable { .. } => {
-                // Also where that was the copy's beginning, and not even its range is known any more: a copy that were
-                // simply missing would be begun anew, with nothing, where the bucket has not moved since it began.
-                let unknown = SlotRange { first: HashSlot(bucket.0), last: HashSlot(bucket.0) };
-                let empty = || Copy::empty(unknown, Mark::default(), Sessions::new(idle), kind.empty());
-                copies.entry(bucket).or_insert_with(|| Replica::of(bucket, empty())).useless = true;
+                // Also where that was the copy's beginning.
+                copies.entry(bucket).or_insert_with(|| without_beginning(bucket, kind, idle)).useless = true;
             }
             BucketRecord::Purged { .. } => drop(copies.remove(&bucket)),
         }
@@ -98,6 +94,16 @@ pub fn restore(records: Vec<BucketRecord>, kind: &dyn StateMachine, idle: Durati
         replica.void_what_was();
     }
     copies
+}
+
+/// A copy of which not even the range is known any more. One that were simply missing would be begun anew, with
+/// nothing, where the bucket has not moved since it began.
+fn without_beginning(bucket: BucketId, kind: &dyn StateMachine, idle: Duration) -> Replica {
+    let unknown = SlotRange { first: HashSlot(bucket.0), last: HashSlot(bucket.0) };
+    let copy = Copy::empty(unknown, Mark::default(), Sessions::new(idle), kind.empty());
+    let mut replica = Replica::of(bucket, copy);
+    replica.useless = true;
+    replica
 }
 
 impl Replica {
@@ -177,5 +183,25 @@ mod tests {
         let records = vec![BucketRecord::Unreadable { bucket }, seen, appended];
         let copies = restore(records, &Nothing, Duration::from_secs(1));
         assert!(copies.get(&bucket).is_some_and(Replica::is_useless), "missing, it would be begun anew");
+    }
+
+    /// The record of a division is damaged: the upper half goes on in the log, and is not what the lower one still has.
+    #[test]
+    fn the_upper_half_of_a_damaged_division_is_of_no_use() {
+        let (lower, upper) = (BucketId(0), BucketId(8192));
+        let began = BucketRecord::Began {
+            bucket: lower,
+            range: SlotRange::ALL,
+            width: 16_384,
+            base: Mark::default(),
+            blank: false,
+        };
+        let appended = BucketRecord::Appended { bucket: upper, first: Offset(1), entries: Entries::none(Epoch::ZERO) };
+        let records = vec![began, BucketRecord::Unreadable { bucket: lower }, appended];
+        let mut copies = restore(records, &Nothing, Duration::from_secs(1));
+        assert!(copies.get(&upper).is_some_and(Replica::is_useless), "missing, it would be divided off once more");
+        let (low, high) = SlotRange::ALL.halves().expect("there are two");
+        let half = copies.get_mut(&lower).expect("it is there").halve(low, high);
+        assert!(half.is_useless(), "nor is that half what the whole had");
     }
 }

@@ -255,8 +255,8 @@ impl Lines {
         let Some(replica) = shards.iter().find_map(|shard| shard.replicas().get(&bucket)) else {
             return Ok(News::Nothing);
         };
-        // What the replica is by now may be a later epoch already.
-        if replica.duty().is_none_or(|duty| duty.appointment.epoch != epoch) {
+        // It may be in a later epoch already. The log is the same all the same, if no operator has had a word in it.
+        if replica.duty().is_none_or(|duty| duty.appointment.epoch.generations() != epoch.generations()) {
             return Ok(News::Nothing);
         }
         let (range, log, idle) = (replica.range(), replica.log(), self.known.idle);

@@ -117,8 +117,18 @@ impl Checks {
     pub(crate) fn on_safe(&mut self, machine: &mut Host, host: usize, records: &[Record]) {
         for record in records {
             self.ledger.apply(host, record);
-            if let Record::Bucket(record) = record {
-                self.buckets.on_safe(host, record);
+            match record {
+                Record::Bucket(record) => self.buckets.on_safe(host, record),
+                // Also where a shard that hangs has not thrown away its copies yet.
+                Record::Blank { .. } => self.buckets.on_blank(host),
+                Record::Identity(_)
+                | Record::Checkpoint(_)
+                | Record::Promised(_)
+                | Record::Accepted { .. }
+                | Record::Learned { .. }
+                | Record::Decided(_)
+                | Record::Fenced(_)
+                | Record::Unreadable => {}
             }
         }
         machine.kept = self.ledger.writer(host);

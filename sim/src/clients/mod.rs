@@ -131,6 +131,11 @@ impl Clients {
         }
     }
 
+    /// Nothing that they send or are told is lost any more.
+    pub(crate) fn heal(&mut self) {
+        self.plan.loss = 0;
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.clients.len()
     }

@@ -167,7 +167,8 @@ impl Shard {
     fn divide(&mut self, duties: &[(BucketId, Duty)]) {
         for (_, duty) in duties {
             let Some((from, epoch)) = duty.divided else { continue };
-            let Some(replica) = self.replicas.get_mut(&from) else { continue };
+            // The half of a damaged copy would be taken for all that this node has acknowledged.
+            let Some(replica) = self.replicas.get_mut(&from).filter(|replica| !replica.is_useless()) else { continue };
             let Some((lower, upper)) = replica.range().halves() else { continue };
             // Either half tells: the other may have been split again since, or moved.
             if (duty.range == lower || duty.range == upper) && replica.ends_with_split_of(epoch) {
@@ -213,8 +214,10 @@ impl Shard {
             }
             self.replicas.insert(bucket, replica);
         }
-        // A copy of a bucket that was divided since cannot be of use any more.
-        let other_range = self.replicas.get(&bucket).is_some_and(|replica| replica.range() != duty.range);
+        // A copy of a bucket that was divided since cannot be of use any more. One that is damaged says so, and is kept
+        // until there is a better one: it may be all that is left.
+        let other_range = |replica: &Replica| replica.range() != duty.range && !replica.is_useless();
+        let other_range = self.replicas.get(&bucket).is_some_and(other_range);
         if named && (missing || outdated || other_range) {
             self.begin(bucket, duty.range, base, blank);
         }

@@ -142,6 +142,11 @@ impl Copies {
         missing
     }
 
+    /// No copy on the disk counts any more.
+    pub(crate) fn forget_held(&mut self, host: usize) {
+        self.disks[host].held.clear();
+    }
+
     /// What the disk held is gone.
     pub(crate) fn forget(&mut self, host: usize) {
         self.disks[host] = Disk::default();

@@ -172,6 +172,11 @@ impl BucketChecks {
         self.copies.on_safe(host, record);
     }
 
+    /// The disk knows that this host has forgotten all.
+    pub(crate) fn on_blank(&mut self, host: usize) {
+        self.copies.forget_held(host);
+    }
+
     pub(crate) fn on_send(&mut self, hosts: &[Host], host: usize, envelope: &Envelope) -> Result<(), Violation> {
         if let Message::Shard(ShardMessage::Vouched(answer)) = &envelope.message {
             self.vouched.on_send(envelope, answer);
@@ -249,7 +254,8 @@ impl BucketChecks {
                 let shards = hosts[host].core().into_iter().flat_map(|core| core.shards());
                 let shard = (0..).zip(shards).find(|(_, shard)| shard.replicas().contains_key(&bucket));
                 let shard = shard.map_or(0, |(index, _)| index);
-                self.vouched.all_had_seen_nothing_later(&actor, office, (bucket, epoch), (shard, *number))?;
+                let by = (&actor, hosts[host].view().map(|view| view.generation).unwrap_or_default());
+                self.vouched.all_had_seen_nothing_later(by, office, (bucket, epoch), (shard, *number))?;
                 self.canons.must_be_committed(&format!("{name} answers a read from"), office.log, *mark)?;
             }
             Event::Leased { bucket, epoch } => {
@@ -316,7 +322,7 @@ impl BucketChecks {
         }
         for (&bucket, replica) in core.shards().iter().flat_map(|shard| shard.replicas().iter()) {
             let changed = self.copies.note(host, bucket, replica);
-            self.vouched.note(actor, bucket, replica.seen());
+            self.vouched.note(actor, view.generation, bucket, replica.seen());
             let Some(duty) = replica.duty().filter(|_| changed) else { continue };
             let appointment = &duty.appointment;
             let office = self.edicts.get(actor.cluster, bucket, appointment.epoch);
