@@ -74,6 +74,7 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (7593, 1.0, "the image that a bucket began with was thrown away when the bucket in between was gone"),
     (7640, 1.0, "a checker missed that a revived bucket served, since the next epoch began in the same step"),
     (8151, 1.0, "the record of a division was damaged, and the upper half was divided off once more, without its end"),
+    (4392, 1.0, "a node that had said its copy is damaged lost its disk, and a checker forgot that it was"),
     (8773, 1.0, "a node departed while a shard of it hung, and a checker looked for copies that were forgotten"),
 ];
 

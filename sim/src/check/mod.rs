@@ -104,7 +104,7 @@ impl Checks {
     pub(crate) fn on_stop(&mut self, hosts: &[Host], host: usize, loses: bool) {
         self.agreement.on_stop(host, loses);
         self.once.on_stop(host);
-        self.buckets.on_stop(host, loses);
+        self.buckets.on_stop(hosts, host, loses);
         self.audit.callers.on_stop(host);
         if loses {
             self.identities.retire(host);

@@ -81,6 +81,8 @@ pub(crate) struct BucketChecks {
     compared: Vec<(ClusterId, Slot)>,
     /// Epochs that were served.
     served: BTreeSet<(ClusterId, BucketId, Epoch)>,
+    /// Nodes that lost their memory for good with a disk that may have lost something before.
+    rotten: BTreeSet<(ClusterId, NodeId)>,
     /// Found at the start of a process, told at its first step.
     found: Option<Violation>,
 }
@@ -96,6 +98,7 @@ impl BucketChecks {
             actors: vec![None; hosts],
             compared: vec![(ClusterId::NONE, Slot::ZERO); hosts],
             served: BTreeSet::new(),
+            rotten: BTreeSet::new(),
             found: None,
         }
     }
@@ -122,11 +125,18 @@ impl BucketChecks {
         }
     }
 
-    pub(crate) fn on_stop(&mut self, host: usize, loses: bool) {
+    pub(crate) fn on_stop(&mut self, hosts: &[Host], host: usize, loses: bool) {
         self.copies.on_stop(host);
         if loses {
             self.copies.forget(host);
+            self.rotten.extend(hosts[host].identity().filter(|_| hosts[host].disk.is_rotten()));
         }
+    }
+
+    /// May the disk of this node have lost something? It may be gone, and its word still on its way.
+    fn is_rotten(&self, hosts: &[Host], cluster: ClusterId, node: NodeId) -> bool {
+        let is_its = |host: &Host| host.identity() == Some((cluster, node)) && host.disk.is_rotten();
+        self.rotten.contains(&(cluster, node)) || hosts.iter().any(is_its)
     }
 
     /// The host has ordered this record.
@@ -292,7 +302,7 @@ impl BucketChecks {
                 let lossy = self.log_of(hosts, &actor, *bucket).is_some_and(lossy);
                 let generation = hosts[host].view().map(|view| view.generation).unwrap_or_default();
                 let eligible = self.edicts.log_of_eligible((actor.cluster, generation), *bucket, *about).is_some();
-                if !lossy && eligible && !is_rotten(hosts, actor.cluster, *about) {
+                if !lossy && eligible && !self.is_rotten(hosts, actor.cluster, *about) {
                     return Err(broken("diverged", format!("{name}: {event:?}")));
                 }
             }
@@ -349,9 +359,4 @@ impl BucketChecks {
         let epoch = duty.map_or(self.copies.last(actor.host, bucket).epoch, |duty| duty.appointment.epoch);
         (epoch != Epoch::ZERO).then(|| self.edicts.get(actor.cluster, bucket, epoch)).flatten().map(|office| office.log)
     }
-}
-
-/// May the disk of this node have lost something?
-fn is_rotten(hosts: &[Host], cluster: ClusterId, node: NodeId) -> bool {
-    hosts.iter().any(|host| host.identity() == Some((cluster, node)) && host.disk.is_rotten())
 }
