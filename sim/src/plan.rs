@@ -194,6 +194,7 @@ impl Plan {
         draw_lease(rng, &mut configs);
         draw_hangs(rng, &mut kinds);
         draw_max_skew(rng, &mut configs);
+        draw_follow(rng, &mut configs);
         Plan {
             configs,
             starts,
@@ -445,6 +446,15 @@ fn draw_max_skew(rng: &mut Rng, configs: &mut [Config]) {
 }
 
 /// A few clients on few keys. All of them together ask some dozen times a second, more in some seeds.
+/// Primaries go where requests come in, in some seeds, and on the word of few.
+fn draw_follow(rng: &mut Rng, configs: &mut [Config]) {
+    let drawn = rng.one_in(3);
+    let (window, enough) = (rng.between(Duration::from_millis(200), Duration::from_secs(3)), 2 + rng.below(8) as u32);
+    for config in configs.iter_mut().filter(|_| drawn) {
+        (config.timing.follow, config.limits.follow) = (window, enough);
+    }
+}
+
 fn draw_clients(rng: &mut Rng, configs: &[Config], skewed: bool) -> ClientsPlan {
     let buckets = configs.first().map_or(1, |config| config.buckets.max(1));
     let count = 2 + rng.below(5) as usize;

@@ -47,15 +47,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (index, path) in arguments.atoll.iter().enumerate() {
         let atoll = fs::canonicalize(path).with_context(|| format!("no binary at {}", path.display()))?;
         let workshop = Workshop { store: Store::new(&arguments.store), scratch: std::env::temp_dir(), atoll };
-        let own = atoll::start(&workshop, &atoll::Setup::default())?;
-        let plain = own.cluster.load();
+        let spread = atoll::start(&workshop, &atoll::Setup::default())?;
         names.push(format!("{} aware", path.display()));
-        loads.push(Load { targets: own.aware_targets()?, ..plain.clone() });
+        loads.push(Load { targets: spread.aware_targets()?, ..spread.cluster.load() });
+        clusters.push(spread.cluster);
         if !arguments.aware {
+            let own = atoll::start(&workshop, &atoll::Setup::default())?;
             names.push(format!("{} plain", path.display()));
-            loads.push(plain);
+            loads.push(own.settled_load()?);
+            clusters.push(own.cluster);
         }
-        clusters.push(own.cluster);
         if index == 0 && !arguments.alone {
             let redis = Peer::Redis.start(&workshop, Place::Memory)?;
             names.push(redis.name.clone());

@@ -108,6 +108,7 @@ impl Rig {
                 short: false,
                 begins,
                 divided: None,
+                sought_at: NodeId::NOBODY,
             };
             (BucketId(*bucket), duty)
         });

@@ -49,6 +49,11 @@ pub struct Bucket {
     pub divided: Option<(BucketId, Epoch)>,
     /// How often an operator revived it: each time, acknowledged writes may be missing.
     pub revived: u32,
+    /// The member at which nearly all requests come in, as its primary says; nobody where there is none.
+    pub sought_at: NodeId,
+    /// Who led it before it went where it is sought, and counts as its leader where leads are levelled out. Nobody,
+    /// unless it was handed over for that.
+    pub home: NodeId,
 }
 
 impl Bucket {
@@ -77,6 +82,8 @@ impl Bucket {
             beginning: Mark { epoch, offset: base },
             divided: None,
             revived,
+            sought_at: NodeId::NOBODY,
+            home: NodeId::NOBODY,
         }
     }
 
@@ -127,6 +134,7 @@ impl Bucket {
             short: self.members().len() < copies,
             begins: self.beginning,
             divided: self.divided,
+            sought_at: self.sought_at,
         }
     }
 
@@ -141,7 +149,7 @@ impl Bucket {
         members.sort();
         let before = std::mem::take(&mut self.appointment.members);
         self.appointment.epoch = at.epoch(self.revived);
-        self.appointment.primary = primary;
+        self.set_primary(primary);
         self.appointment.catching_up.retain(|node| !members.contains(node));
         self.appointment.members = members;
         self.settled = false;
@@ -152,6 +160,23 @@ impl Bucket {
             self.remember(node);
         }
         self.former.retain(|&node| !self.appointment.names(node));
+    }
+
+    /// Where it is sought is for the next primary to say, unless it was handed over for that; then it is lent.
+    pub(crate) fn set_primary(&mut self, primary: NodeId) {
+        let before = std::mem::replace(&mut self.appointment.primary, primary);
+        if primary == before {
+            return;
+        }
+        if primary != self.sought_at {
+            self.sought_at = NodeId::NOBODY;
+        }
+        self.home = NodeId::NOBODY;
+    }
+
+    /// Who counts as its leader where leads are levelled out: who gets it back, while it is lent.
+    pub(crate) fn steady_leader(&self) -> NodeId {
+        if self.is_eligible(self.home) && self.appointment.is_member(self.home) { self.home } else { self.primary() }
     }
 
     /// These receive a copy from now on.
@@ -225,5 +250,7 @@ impl Bucket {
         assert!(!self.splitting || self.settled, "bucket {id}: a split of an unsettled epoch");
         assert!(!self.splitting || self.catching_up().is_empty(), "bucket {id}: somebody catches up during a split");
         assert!(self.former.len() <= FORMER_MOST, "bucket {id}: too many former copies remembered");
+        let lent = self.home.is_nobody() || self.home != self.primary();
+        assert!(lent, "bucket {id}: lent by its own primary");
     }
 }

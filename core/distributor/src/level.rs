@@ -110,11 +110,17 @@ impl Survey<'_> {
         let mut offers: Vec<Vec<(usize, &Bucket)>> = vec![Vec::new(); self.sites.list.len()];
         let movable = |bucket: &&Bucket| bucket.settled && !bucket.splitting && !bucket.split_wanted;
         for bucket in self.idle.iter().copied().filter(movable) {
-            let Some(from) = self.sites.find(bucket.primary()) else { continue };
+            let Some(from) = self.sites.find(bucket.steady_leader()) else { continue };
             for to in self.sites.places(bucket.members()) {
                 let site = &self.sites.list[to];
                 let cut_off = || self.is_cut_off(site.node, bucket.members());
-                if to != from && site.may_lead && bucket.is_eligible(site.node) && !cut_off() {
+                // One that leads it already cannot be given it, although another counts as its leader.
+                if to != from
+                    && site.node != bucket.primary()
+                    && site.may_lead
+                    && bucket.is_eligible(site.node)
+                    && !cut_off()
+                {
                     offers[to].push((from, bucket));
                 }
             }

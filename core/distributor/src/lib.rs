@@ -12,7 +12,7 @@
 //! | `moves.rs`, `placement.rs` | the steps of an order: when each is legal, what it does |
 //! | `reports.rs`, `complaint.rs`, `split.rs` | what replicas tell |
 //! | `operations.rs` | what operators want |
-//! | `orders.rs`, `recovery.rs`, `level.rs`, `load.rs` | what should be done next |
+//! | `orders.rs`, `recovery.rs`, `level.rs`, `load.rs`, `follow.rs` | what should be done next |
 //! | `alarm.rs`, `dry_run.rs` | for people |
 //!
 //! Not here: the bucket's log and its epochs at work (`atoll-replica`), sending (`atoll-node`).
@@ -21,6 +21,7 @@ mod alarm;
 mod bucket;
 mod complaint;
 mod dry_run;
+mod follow;
 mod level;
 mod load;
 mod moves;

@@ -102,7 +102,11 @@ impl Distributor {
         }
         let members = bucket.members().to_vec();
         if may_move_on(bucket) && bucket.appointment.is_member(to) {
+            let home = if bucket.home.is_nobody() { bucket.primary() } else { bucket.home };
             bucket.appoint(at, to, members);
+            if to == bucket.sought_at && to != home {
+                bucket.home = home;
+            }
         } else if members.len() < min_copies {
             // Nothing can have been committed in so small a set: whoever is eligible can begin again without it.
             bucket.appoint(at, to, vec![to]);

@@ -3,13 +3,15 @@
 //! ```text
 //!  every bucket ──▶ what it should be (target) ──▶ the next step towards it
 //!  1. finish what is under way   2. recovery   3. splits   4. leveling: copies, then primaries
+//!  5. primaries go where requests come in
 //! ```
 //!
 //! A bucket that is under way has no plan written down anywhere: its target follows from who holds it, who is being
 //! given it, and from the loads of the nodes. A transfer is begun only if the target, worked out again with the
 //! newcomer catching up, keeps the newcomer; so what one order begins the next one does not take back.
 //!
-//! Not here: where a missing copy goes (`recovery`), which copies and primaries move to level out (`level`).
+//! Not here: where a missing copy goes (`recovery`), which copies and primaries move to level out (`level`), which
+//! primaries go where requests come in (`follow`).
 
 use crate::bucket::Bucket;
 use crate::load::Sites;
@@ -87,6 +89,9 @@ impl Distributor {
         if steps.is_empty() && free > 0 {
             steps.extend(survey.level_primaries());
         }
+        if steps.is_empty() && free > 0 {
+            steps.extend(survey.follow());
+        }
         steps
     }
 
@@ -120,8 +125,8 @@ impl<'a> Survey<'a> {
         let mut survey = Survey { distributor, now, sites, size, idle: Vec::new(), busy: Vec::new() };
         let mut places: Vec<usize> = Vec::with_capacity(distributor.copies());
         for bucket in distributor.buckets.values().filter(|bucket| !bucket.primary().is_nobody()) {
-            if let Some(primary) = survey.sites.find(bucket.primary()) {
-                survey.sites.list[primary].primaries += 1;
+            if let Some(leader) = survey.sites.find(bucket.steady_leader()) {
+                survey.sites.list[leader].primaries += 1;
             }
             places.clear();
             places.extend(bucket.members().iter().filter_map(|&node| survey.sites.find(node)));
@@ -246,7 +251,7 @@ impl<'a> Survey<'a> {
                 .filter(|&node| !self.is_cut_off(node, bucket.members()))
                 .collect();
             let Some(to) = self.heir(bucket, &willing) else { continue };
-            self.lead_moves(bucket.primary(), to);
+            self.lead_moves(bucket.steady_leader(), to);
             steps.push(Step::Abdicate { bucket: bucket.id(), epoch: bucket.epoch(), to });
         }
         steps

@@ -17,7 +17,7 @@ impl Distributor {
         self.enter_generation(at);
         let counts = |report: &Report| match report {
             Report::Divided { .. } | Report::Complain { .. } | Report::Damaged { .. } => true,
-            Report::Ready { .. } | Report::Settled { .. } => false,
+            Report::Ready { .. } | Report::Settled { .. } | Report::Sought { .. } => false,
         };
         // Counting goes through all buckets; most reports need none of it.
         let mut primaries = if reports.iter().any(counts) { Primaries::of(self) } else { Primaries::default() };
@@ -30,6 +30,7 @@ impl Distributor {
                     self.on_complain(at, Complaint { from, bucket, epoch, about }, &mut primaries);
                 }
                 Report::Damaged { bucket, epoch } => self.on_damaged(at, from, bucket, epoch, &mut primaries),
+                Report::Sought { bucket, epoch, at: node } => self.on_sought(at, from, bucket, epoch, node),
             }
         }
     }
@@ -50,6 +51,16 @@ impl Distributor {
         let counts = (bucket.epoch() == epoch && from == bucket.primary()) || planted(Bug::StaleReportCounts);
         if counts && !bucket.settled && !bucket.primary().is_nobody() {
             bucket.settle(min_copies, wanted);
+            self.touch(at, id);
+        }
+    }
+
+    fn on_sought(&mut self, at: Decided, from: NodeId, id: BucketId, epoch: Epoch, node: NodeId) {
+        let Some(bucket) = self.buckets.get_mut(&id) else { return };
+        let counts = bucket.epoch() == epoch && from == bucket.primary();
+        let may_lead = node.is_nobody() || bucket.appointment.is_member(node);
+        if counts && may_lead && bucket.sought_at != node {
+            bucket.sought_at = node;
             self.touch(at, id);
         }
     }

@@ -38,7 +38,7 @@ impl Distributor {
         if planted(Bug::UpperHalfForgetsMember) {
             half.eligible.retain(|&node| node == upper_primary);
         }
-        half.appointment.primary = upper_primary;
+        half.set_primary(upper_primary);
         let upper = half.id();
         self.buckets.insert(upper, half);
         self.touch(at, id);

@@ -70,6 +70,9 @@ pub struct Timing {
     pub lease: Duration,
     /// A session that is not used for this long, by the log's time, may be forgotten.
     pub session_idle: Duration,
+    /// A bucket whose requests nearly all come in at one of its members, for twice this long, is led from there; zero:
+    /// it stays where it is. Counts for what is led here.
+    pub follow: Duration,
     /// A node whose clock is off the median of all by more than this leads no bucket that another can; zero: nobody
     /// looks. The leader's own setting counts.
     pub max_skew: Duration,
@@ -95,6 +98,7 @@ impl Default for Timing {
             max_stale: Duration::from_secs(5),
             lease: Duration::ZERO,
             session_idle: Duration::from_secs(600),
+            follow: Duration::from_secs(1),
             max_skew: Duration::from_millis(500),
         }
     }
@@ -141,6 +145,8 @@ pub struct Limits {
     pub memory: u64,
     /// Buckets that are moved at a time to level out.
     pub width: usize,
+    /// With fewer requests than these in `follow` nobody can say where a bucket's requests come in.
+    pub follow: u32,
 }
 
 impl Default for Limits {
@@ -165,6 +171,7 @@ impl Default for Limits {
             piece_bytes: 64 * 1024,
             memory: 0,
             width: 1,
+            follow: 64,
         }
     }
 }

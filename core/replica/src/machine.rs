@@ -329,6 +329,7 @@ impl Replica {
             short: false,
             begins: Mark::default(),
             divided: None,
+            sought_at: NodeId::NOBODY,
         };
         self.leave(sink, &nobody);
         self.duty = None;

@@ -287,6 +287,8 @@ pub struct Duty {
     /// The last split of this bucket: which bucket was halved, and in which epoch its last entry, the split, was
     /// written. Stays, so that a copy that ends with that entry can still be halved after a restart.
     pub divided: Option<(BucketId, Epoch)>,
+    /// The member at which nearly all requests come in, as far as the log knows; nobody where there is none.
+    pub sought_at: NodeId,
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum Report {
     Complain { bucket: BucketId, epoch: Epoch, about: NodeId },
     /// From a member or one that catches up: its own copy is damaged.
     Damaged { bucket: BucketId, epoch: Epoch },
+    /// From the primary: requests come in at this node, nearly all; at nobody: from all over.
+    Sought { bucket: BucketId, epoch: Epoch, at: NodeId },
 }
 
 /// An operator's wish about buckets.

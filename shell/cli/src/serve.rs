@@ -125,6 +125,10 @@ pub(crate) struct Arguments {
     /// How long a primary may answer reads by a lease, set where the cluster is founded [default: 0s, never]
     #[arg(long, env = "ATOLL_LEASE", value_name = "TIME")]
     lease: Option<Span>,
+    /// A bucket whose requests come in at one of its members for twice this long is led from there; 0 is never
+    /// [default: 1s]
+    #[arg(long, env = "ATOLL_FOLLOW", value_name = "TIME")]
+    follow: Option<Span>,
     /// A session that is not used for this long may be forgotten [default: 10m]
     #[arg(long, env = "ATOLL_SESSION_IDLE", value_name = "TIME")]
     session_idle: Option<Span>,
@@ -168,7 +172,7 @@ impl Arguments {
             log_bytes, record, record_bytes, buckets, copies, zone, weight, shards, scheduling, busy_poll,
             insecure_listen, max_clients, max_value, max_memory, idle, slow, heartbeat, election, replace,
             absent_after, evidence, depart_after, arrival, ack_timeout, request_timeout, max_stale, lease,
-            session_idle, max_skew, config)
+            follow, session_idle, max_skew, config)
     }
 
     fn with_file(self) -> anyhow::Result<Arguments> {
@@ -225,6 +229,7 @@ impl Arguments {
         time(&mut timing.request, arguments.request_timeout);
         time(&mut timing.max_stale, arguments.max_stale);
         time(&mut timing.lease, arguments.lease);
+        time(&mut timing.follow, arguments.follow);
         time(&mut timing.session_idle, arguments.session_idle);
         time(&mut timing.max_skew, arguments.max_skew);
         if timing.lease > timing.ack_timeout {

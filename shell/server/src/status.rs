@@ -93,6 +93,9 @@ pub struct BucketStatus {
     pub slots: [u16; 2],
     pub epoch: String,
     pub primary: Option<String>,
+    /// Who led it before it was lent to where its requests come in; null where it is not.
+    #[serde(default)]
+    pub home: Option<String>,
     pub members: Vec<String>,
     pub catching_up: Vec<String>,
     /// serving, paused, splitting, short, lost
@@ -462,6 +465,7 @@ fn bucket_status(bucket: &Bucket, distributor: &Distributor, wanted: usize, name
         slots: [bucket.range.first.0, bucket.range.last.0],
         epoch: bucket.epoch().to_string(),
         primary: (!primary.is_nobody()).then(|| names.of(primary)),
+        home: (!bucket.home.is_nobody()).then(|| names.of(bucket.home)),
         members: names.all(bucket.members()),
         catching_up: names.all(bucket.catching_up()),
         state: state.to_owned(),

@@ -174,6 +174,8 @@ impl Words<'_> {
                 format!("waits in vain for {} in bucket {bucket}, epoch {epoch}", self.node(*about))
             }
             Report::Damaged { bucket, .. } => format!("its copy of bucket {bucket} is damaged"),
+            Report::Sought { bucket, at, .. } if at.is_nobody() => format!("bucket {bucket} is sought all over"),
+            Report::Sought { bucket, at, .. } => format!("bucket {bucket} is sought at {}", self.node(*at)),
         }))
     }
 

@@ -280,6 +280,8 @@ impl Stage {
             "request" => self.timing.request = Duration::from_micros(duration(value)?),
             "depart_after" => self.timing.depart_after = Duration::from_micros(duration(value)?),
             "arrival" => self.timing.arrival = Duration::from_micros(duration(value)?),
+            "follow" => self.timing.follow = Duration::from_micros(duration(value)?),
+            "follow_requests" => self.limits.follow = count(value)? as u32,
             "lease" => self.timing.lease = Duration::from_micros(duration(value)?),
             "max_skew" => self.timing.max_skew = Duration::from_micros(duration(value)?),
             "silence" => self.timing.silence = Duration::from_micros(duration(value)?),

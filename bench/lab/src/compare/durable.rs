@@ -23,6 +23,7 @@ fn work(connections: usize) -> String {
 
 pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String)>> {
     let on_disk = atoll::start(&run.workshop, &atoll::Setup { place: Place::Disk, ..atoll::Setup::default() })?;
+    let own_load = on_disk.settled_load()?;
     let mut charts: Vec<(usize, Vec<chart::Bar>)> = CONNECTIONS.map(|count| (count, Vec::new())).to_vec();
     let has_disk = |peer: &Peer| matches!(peer, Peer::Redis | Peer::Valkey | Peer::Etcd | Peer::Nats);
     for peer in run.peers.clone().into_iter().filter(has_disk) {
@@ -36,7 +37,7 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
         };
         for (connections, bars) in &mut charts {
             let connections = *connections;
-            let loads = [on_disk.cluster.load(), cluster.load()].map(|load| Load { connections, ..load });
+            let loads = [own_load.clone(), cluster.load()].map(|load| Load { connections, ..load });
             let rounds = rounds(&loads, run.effort)?;
             let found = Found {
                 own: rounds.median(0, |report| report.per_second),
@@ -54,7 +55,7 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
             run.add(Row { work: work(connections), against, wanted, unit: Unit::PerSecond, found });
         }
     }
-    against_the_disk(run, &on_disk)?;
+    against_the_disk(run, &own_load)?;
     let groups: Vec<_> = charts.into_iter().map(|(count, bars)| group(&work(count), bars)).collect();
     let note = "Longer is better. Synced on every node that must have it, before the answer; all nodes share one disk.";
     Ok(vec![("compare-durable.svg", chart::draw("Durable writes a second", note, &groups))])
@@ -62,10 +63,11 @@ pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String
 
 /// One sync for all writes that wait, on three nodes at once, and the time that these writes take without a disk: a
 /// cluster that did that and nothing else would do so many.
-fn against_the_disk(run: &mut Run, on_disk: &atoll::Atoll) -> anyhow::Result<()> {
+fn against_the_disk(run: &mut Run, on_disk: &Load) -> anyhow::Result<()> {
     let in_memory = atoll::start(&run.workshop, &atoll::Setup::default())?;
+    let memory_load = in_memory.settled_load()?;
     for connections in CONNECTIONS {
-        let loads = [on_disk.cluster.load(), in_memory.cluster.load()].map(|load| Load { connections, ..load });
+        let loads = [on_disk.clone(), memory_load.clone()].map(|load| Load { connections, ..load });
         let rounds = rounds(&loads, run.effort)?;
         let sync = sync_time(&run.workshop.scratch, connections * RECORD)?;
         let own = rounds.median(0, |report| report.per_second);

@@ -1,9 +1,10 @@
 //! Replicated writes in memory, and linearizable reads.
 //!
-//! The first row of each pair has an ordinary client, which knows one node and sends it everything: two of three
-//! requests are for buckets that another node is primary of, and are passed on. The row that says "knows the slot map"
-//! has a client as Redis Cluster has them. The others are always asked where nothing has to be passed on. Reads have a
-//! third row, of a cluster founded with a lease: its primaries answer reads without asking anybody, as Redis does.
+//! The first row of each pair has an ordinary client, which knows one node and sends it everything: primaries come to
+//! that node, before anything is measured. The row that says "knows the slot map" has a client as Redis Cluster has
+//! them, and a cluster of its own, in which every node leads a third. The others are always asked where nothing has to
+//! be passed on. Reads have a third row, of a cluster founded with a lease: its primaries answer reads without asking
+//! anybody, as Redis does.
 
 use super::{Run, bar, group};
 use crate::chart::{self, Bar};
@@ -87,8 +88,9 @@ fn cases(peer: Peer) -> Vec<(Case, Vec<Judged>)> {
 
 pub(super) fn measure(run: &mut Run) -> anyhow::Result<Vec<(&'static str, String)>> {
     let own = atoll::start(&run.workshop, &atoll::Setup::default())?;
-    let plain = own.cluster.load();
-    let aware = Load { targets: own.aware_targets()?, ..plain.clone() };
+    let plain = own.settled_load()?;
+    let spread = atoll::start(&run.workshop, &atoll::Setup::default())?;
+    let aware = Load { targets: spread.aware_targets()?, ..spread.cluster.load() };
     let flags = LEASE.map(str::to_owned).to_vec();
     let leased = atoll::start(&run.workshop, &atoll::Setup { flags, ..atoll::Setup::default() })?;
     let leased_aware = Load { targets: leased.aware_targets()?, ..leased.cluster.load() };

@@ -1,13 +1,18 @@
 //! Atoll itself, as processes of their own like the others.
 
 use super::{Cluster, Workshop};
-use crate::load::{KEYS, Kind, Target, key};
+use crate::load::{self, KEYS, Kind, Load, Target, key};
 use crate::servers::{Place, Servers, addresses, free_ports, http};
 use anyhow::Context;
 use atoll_types::HashSlot;
 use serde_json::Value;
 use std::process::Command;
 use std::rc::Rc;
+
+/// Load for so many seconds shows whether a primary is still to follow it.
+const SETTLES_IN: f64 = 4.0;
+/// So often, at the most.
+const SETTLES_AFTER: usize = 5;
 
 /// How a cluster of Atoll is set up.
 #[derive(Clone, Debug)]
@@ -114,6 +119,23 @@ impl Atoll {
 
     fn status(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&http(&self.http[0], "GET", "/v1/cluster", "")?)?)
+    }
+
+    /// The load of a client that knows one node, once primaries have come to where its requests come in.
+    pub(crate) fn settled_load(&self) -> anyhow::Result<Load> {
+        let load = Load { seconds: SETTLES_IN, ..self.cluster.load() };
+        for _ in 0..SETTLES_AFTER {
+            let before = self.table_version()?;
+            load::run(load.clone())?;
+            if self.table_version()? == before {
+                return Ok(self.cluster.load());
+            }
+        }
+        anyhow::bail!("primaries do not come to rest")
+    }
+
+    fn table_version(&self) -> anyhow::Result<u64> {
+        self.status()?["table_version"].as_u64().context("no version of the table")
     }
 
     /// The index of the node that leads the cluster log.

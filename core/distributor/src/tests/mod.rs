@@ -1,5 +1,6 @@
 //! Tests of the distributor, by what they are about.
 
+mod follow;
 mod ghost;
 mod harness;
 mod operations;

@@ -176,10 +176,11 @@ impl Walk {
         let Some(known) = self.cluster.distributor.buckets().get(&id).cloned() else { return };
         let (bucket, epoch, from) = (id, known.epoch(), known.primary());
         let joining = self.rng.pick(known.catching_up()).copied();
-        let report = match (self.rng.below(3), joining) {
+        let report = match (self.rng.below(4), joining) {
             (0, Some(node)) => Report::Ready { bucket, epoch, node },
+            (3.., _) => Report::Sought { bucket, epoch, at: self.any_node() },
             (1, _) if known.splitting && self.ghost.is_open(&known) => Report::Divided { bucket, epoch },
-            (0..=1, _) | (2.., _) => {
+            (0..=2, _) => {
                 // Settled is said only of what is so.
                 if !from.is_nobody() {
                     self.ghost.open(&known);
@@ -234,6 +235,11 @@ impl Walk {
         self.cluster.roster.values_mut().for_each(|standing| standing.present = true);
         self.cluster.on_roster();
         self.look();
+        if stays {
+            // What is sought nowhere comes back: then primaries are level as well.
+            let ids: Vec<BucketId> = self.cluster.distributor.buckets().keys().copied().collect();
+            ids.into_iter().for_each(|id| self.cluster.sought(id.0, 0));
+        }
         let buckets = self.cluster.distributor.buckets().len();
         let settings = Settings { width: 1 + self.rng.below(4) as usize, steps_most: 1 + self.rng.below(20) as usize };
         self.cluster.calm_with(200 + 40 * buckets, &settings);

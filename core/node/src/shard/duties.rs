@@ -61,6 +61,7 @@ impl Shard {
         self.to_vouch.clear();
         self.sink.vouchers.forget();
         self.tenures.forget();
+        self.sought.forget();
     }
 
     fn on_departed(&mut self) {

@@ -12,6 +12,7 @@
 //! | requests passed on | `hops.rs`, `hopping.rs` |
 //! | nodes vouch for each other, for all reads at once | `vouching.rs` |
 //! | whose lease a new primary waits for | `tenures.rs` |
+//! | at which node the requests for a bucket come in | `sought.rs` |
 //!
 //! Not here: who serves what (`atoll-distributor`), what a replica does (`atoll-replica`).
 
@@ -25,6 +26,7 @@ mod lane_map;
 pub mod message;
 pub mod place;
 mod routing;
+mod sought;
 mod tenures;
 mod tickets;
 mod vouching;
@@ -44,6 +46,7 @@ use hops::{Guest, Hops};
 use lane::{LaneKey, Lanes};
 use message::{ShardMessage, Vouch};
 use place::Places;
+use sought::Sought;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tenures::Tenures;
@@ -68,6 +71,7 @@ pub struct Shard {
     /// How long a primary may answer reads by itself after that.
     lease: Duration,
     tenures: Tenures,
+    sought: Sought,
     /// Slots of a bucket at first placement; 0 before it.
     width: u16,
     /// Of the buckets of this shard.
@@ -151,6 +155,7 @@ impl Shard {
             current: Time::ZERO,
             lease: Duration::ZERO,
             tenures: Tenures::default(),
+            sought: Sought::default(),
             width: 0,
             table: BucketMap::default(),
             replicas: replicas.into_iter().collect(),

@@ -185,8 +185,12 @@ impl Shard {
             }
         };
         // A read that waits for others to vouch leads to nothing here.
+        let caller = waiting.caller;
         if taken && (waiting.is_write() || replica.is_stirred()) {
             self.dirty.push(bucket);
+        }
+        if taken && !self.config.timing.follow.is_zero() {
+            self.note_request(bucket, caller);
         }
         taken
     }

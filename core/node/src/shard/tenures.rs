@@ -72,6 +72,7 @@ mod tests {
             short: false,
             begins: Mark { epoch: Epoch { slot: Slot(1), ..Epoch::ZERO }, ..Mark::default() },
             divided: None,
+            sought_at: NodeId::NOBODY,
         }
     }
 

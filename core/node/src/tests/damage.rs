@@ -35,6 +35,7 @@ fn duty(bucket: BucketId, slot: u64) -> Duty {
         short: false,
         begins: Mark { epoch: epoch(308), offset: Offset(308 << 32) },
         divided: None,
+        sought_at: NodeId::NOBODY,
     }
 }
 

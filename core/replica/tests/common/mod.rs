@@ -136,6 +136,7 @@ impl Trio {
             short: false,
             begins: Mark::default(),
             divided: None,
+            sought_at: NodeId::NOBODY,
         }
     }
 

@@ -56,6 +56,7 @@ fn reports() -> Vec<Report> {
         Report::Divided { bucket, epoch },
         Report::Complain { bucket, epoch, about: node },
         Report::Damaged { bucket, epoch },
+        Report::Sought { bucket, epoch, at: node },
     ]
 }
 

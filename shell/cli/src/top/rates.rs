@@ -191,6 +191,7 @@ mod tests {
             slots: [0, 16_383],
             epoch: "1".to_owned(),
             primary: Some("n1".to_owned()),
+            home: None,
             members: Vec::new(),
             catching_up: Vec::new(),
             state: "serving".to_owned(),

@@ -18,6 +18,7 @@ fn bucket(number: u16, primary: &str, state: &str, writes: f64) -> BucketRow {
         slots: [number, number + 255],
         epoch: "6".to_owned(),
         primary: Some(primary.to_owned()),
+        home: None,
         members: vec!["n1".to_owned(), "n2".to_owned(), "n3".to_owned()],
         catching_up: Vec::new(),
         state: state.to_owned(),

@@ -39,6 +39,14 @@ pub(super) struct Noted {
     pub(super) event: Option<u64>,
 }
 
+/// Requests for so many buckets come in at this node, as this event says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SoughtAt {
+    pub(super) at: NodeId,
+    pub(super) event: u64,
+    pub(super) buckets: usize,
+}
+
 /// A bucket as it was last seen.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
@@ -89,6 +97,8 @@ pub struct Chronicle {
     pub(super) stories: BTreeMap<String, u64>,
     /// What the moves that follow are due to.
     pub(super) trigger: Option<u64>,
+    /// The last word on where requests come in.
+    pub(super) sought: Option<SoughtAt>,
     submissions: VecDeque<(NodeId, Cookie, Sequence)>,
     table: BTreeMap<BucketId, Known>,
     version: Slot,

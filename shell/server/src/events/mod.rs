@@ -76,6 +76,8 @@ pub enum Kind {
     TookOver,
     Lost,
     Placed,
+    /// Where requests come in.
+    Sought,
     Moved,
     Healthy,
 }

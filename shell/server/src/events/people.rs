@@ -1,9 +1,10 @@
 //! What entries say of members: who came, went, was heard again, was elected; and what operators wanted.
 
 use super::book::{Book, Draft};
-use super::chronicle::{Chronicle, Class, Noted, Place};
-use super::{Grade, Kind};
+use super::chronicle::{Chronicle, Class, Noted, Place, SoughtAt};
+use super::{Grade, Kind, count};
 use atoll_types::{Cause, Edict, Government, Newcomer, NodeId, Operation, Report, Request, Why};
+use std::collections::BTreeMap;
 
 /// Reports told one by one of an entry; of more, how many.
 const TOLD_MOST: usize = 4;
@@ -278,7 +279,9 @@ impl Chronicle {
                     let text = format!("the copy of bucket {bucket} on {} is damaged", self.name(from));
                     (Kind::Damaged, from, text)
                 }
-                Report::Ready { .. } | Report::Settled { .. } | Report::Divided { .. } => continue,
+                Report::Ready { .. } | Report::Settled { .. } | Report::Divided { .. } | Report::Sought { .. } => {
+                    continue;
+                }
             };
             told += 1;
             if told > TOLD_MOST {
@@ -298,8 +301,40 @@ impl Chronicle {
             self.triggers(event);
             return Some(Noted { class: Class::Removal, time, event: last });
         }
+        self.on_sought(place, reports, book);
         let divided = reports.iter().any(|report| matches!(report, Report::Divided { .. }));
         divided.then_some(Noted { class: Class::Order, time, event: None })
+    }
+
+    /// Where requests come in, since primaries go there.
+    fn on_sought(&mut self, place: Place, reports: &[Report], book: &Book) {
+        let mut sought: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for report in reports {
+            if let Report::Sought { at, .. } = report {
+                *sought.entry(*at).or_insert(0) += 1;
+            }
+        }
+        for (at, buckets) in sought {
+            let (whose, nodes) = match at.is_nobody() {
+                true => ("all over again".to_owned(), Vec::new()),
+                false => (self.name(at), vec![self.name(at)]),
+            };
+            let text = |buckets: usize| format!("requests for {} come in at {whose}", count(buckets, "bucket"));
+            // Each primary says it of its own: told as one, as long as nothing else happens.
+            let told = self.sought.filter(|told| told.at == at && self.trigger == Some(told.event));
+            let buckets = buckets + told.map_or(0, |told| told.buckets);
+            let event = match told {
+                Some(told) => told.event,
+                None => {
+                    let draft = place.draft(None, Kind::Sought, Grade::Plain, text(buckets));
+                    let event = book.write(Draft { nodes, buckets, ..draft });
+                    self.triggers(event);
+                    event
+                }
+            };
+            book.revise(event, |event| (event.text, event.buckets) = (text(buckets), buckets));
+            self.sought = Some(SoughtAt { at, event, buckets });
+        }
     }
 
     fn list(&self, nodes: &[NodeId]) -> String {

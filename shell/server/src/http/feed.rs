@@ -195,6 +195,7 @@ mod tests {
             slots: [first, last],
             epoch: String::new(),
             primary: None,
+            home: None,
             members: Vec::new(),
             catching_up: Vec::new(),
             state: state.to_owned(),

@@ -157,7 +157,7 @@ fn follow(before: &Place, after: &Bucket, cause: &Cause<'_>, min_copies: usize) 
                 }
             }
             Report::Divided { bucket, .. } => divided = *bucket == id,
-            Report::Ready { .. } | Report::Complain { .. } => {}
+            Report::Ready { .. } | Report::Complain { .. } | Report::Sought { .. } => {}
         },
         Cause::Operation(Operation::Revive { bucket, from }) => revived = (*bucket == id).then_some(*from),
         Cause::Operation(_) => {}

@@ -9,6 +9,9 @@
 //! | copies that nobody names may still be there | some bucket has fewer copies than it should: they may be needed |
 //! | a node whose clock is off leads | nobody else can |
 //! | level | relative to weight; a move that would crowd a zone is not asked for; a primary can only move to a member |
+//! | a bucket that is lent to where its requests come in | counts as led by whom it was lent by |
+//!
+//! And a bucket is led where its requests come in, or by whom it was lent, as far as these can.
 //!
 //! Not here: how long that may take (`healing.rs`).
 
@@ -65,7 +68,10 @@ impl BucketChecks {
         if something_is_broken {
             return None;
         }
-        is_late(table, &loads).or_else(|| is_crooked(table, &loads)).or_else(|| stray_copy(hosts, cluster, table))
+        is_late(table, &loads)
+            .or_else(|| is_crooked(table, &loads))
+            .or_else(|| is_astray(table))
+            .or_else(|| stray_copy(hosts, cluster, table))
     }
 
     /// Every member has applied everything that is committed, and is in the same state; the primary serves.
@@ -113,7 +119,7 @@ fn loads(table: &Distributor) -> BTreeMap<NodeId, Load> {
         for member in bucket.members() {
             if let Some(load) = loads.get_mut(member) {
                 load.copies += 1;
-                load.primaries += u64::from(bucket.primary() == *member);
+                load.primaries += u64::from(counts_for(bucket) == *member);
             }
         }
     }
@@ -146,13 +152,33 @@ fn is_crooked(table: &Distributor, loads: &BTreeMap<NodeId, Load>) -> Option<Str
                     return Some(format!("bucket {} could move from {from} to {to}: {loads:?}", bucket.id()));
                 }
                 let primaries = is_uneven((laden.primaries, laden.weight), (free.primaries, free.weight));
-                if member && primaries && bucket.primary() == *from && may_lead(table, *to) {
+                let movable = counts_for(bucket) == *from && bucket.primary() != *to;
+                if member && primaries && movable && may_lead(table, *to) {
                     return Some(format!("bucket {} could be led by {to}, not {from}: {loads:?}", bucket.id()));
                 }
             }
         }
     }
     None
+}
+
+/// Whose primary it is where these are compared.
+fn counts_for(bucket: &Bucket) -> NodeId {
+    let returns = bucket.members().contains(&bucket.home) && bucket.eligible.contains(&bucket.home);
+    if returns { bucket.home } else { bucket.primary() }
+}
+
+/// A bucket that is not led where it is sought, or was not given back, and could be.
+fn is_astray(table: &Distributor) -> Option<String> {
+    let present = |node: NodeId| {
+        table.nodes().get(&node).is_some_and(|node| node.standing.present && !node.standing.leaving && !node.draining)
+    };
+    table.buckets().values().find_map(|bucket| {
+        let to = if bucket.sought_at.is_nobody() { bucket.home } else { bucket.sought_at };
+        let could = bucket.members().contains(&to) && present(to) && may_lead(table, to);
+        let astray = could && bucket.primary() != to;
+        astray.then(|| format!("bucket {} could be led by {to}, where it belongs: {bucket:?}", bucket.id()))
+    })
 }
 
 fn may_lead(table: &Distributor, node: NodeId) -> bool {
