@@ -29,6 +29,18 @@ const PAGES_MOST: usize = ALONE as usize / PAGE_UNITS;
 const FREE_SHARE: usize = 4;
 /// What an allocator adds, about.
 const ALLOCATED: usize = 8;
+/// What a processor brings from memory at a time, and how much of that of a record: most have no more.
+const CACHE_LINE: usize = 64;
+const FORESEEN: usize = 3;
+
+/// Has the cache line of this byte brought from memory, and does not wait for it.
+#[inline]
+fn bring(byte: &u8) {
+    #[cfg(target_arch = "x86_64")]
+    safe_arch::prefetch_t0(byte);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = byte;
+}
 
 #[derive(Clone, Debug, Default)]
 struct Page {
@@ -82,6 +94,12 @@ impl Heap {
         }
         let (page, begin) = place(handle);
         &self.pages[page].bytes[begin..]
+    }
+
+    /// Somebody will look at this record soon: has its beginning brought from memory.
+    pub(crate) fn foresee(&self, handle: Handle) {
+        let bytes = self.bytes_of(handle);
+        bytes.iter().step_by(CACHE_LINE).take(FORESEEN).for_each(bring);
     }
 
     pub(crate) fn record(&self, handle: Handle) -> Record<'_> {

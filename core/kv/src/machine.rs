@@ -168,6 +168,12 @@ impl StateMachine for Store {
         }
     }
 
+    fn foresee(&self, command: &[u8]) {
+        if let Some((key, _)) = plain_put(command) {
+            self.table.foresee(key);
+        }
+    }
+
     fn advance(&mut self, at: At) {
         self.changes.begin(at.offset);
         // Between commands nobody holds a handle.

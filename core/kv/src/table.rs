@@ -74,6 +74,14 @@ impl Table {
         Spot { hash, handle: self.index.find(hash, |handle| self.key(handle) == key) }
     }
 
+    /// Somebody will look for this key soon.
+    pub(crate) fn foresee(&self, key: &[u8]) {
+        // Whether it is this key the record would tell, which is what is not here yet.
+        if let Some(handle) = self.index.find(xxh3_64(key), |_| true) {
+            self.heap.foresee(handle);
+        }
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Option<Record<'_>> {
         self.find(key).handle.map(|handle| self.record(handle))
     }

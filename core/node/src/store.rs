@@ -101,6 +101,12 @@ impl StateMachine for Store {
         }
     }
 
+    fn foresee(&self, command: &[u8]) {
+        if let Some((part, command)) = self.part(command) {
+            part.foresee(command);
+        }
+    }
+
     fn advance(&mut self, at: At) {
         self.values.advance(at);
         self.streams.advance(at);

@@ -80,7 +80,7 @@ impl Replica {
         let vouched = if shows_all { self.vouched_by_others(&sink.vouchers) } else { 0 };
         let Role::Backup(backup) = &mut self.role else { return };
         while let Some(read) = backup.reads.pop_front_if(|read| read.vouch <= vouched) {
-            let payload = self.copy.read(&read.query);
+            let payload = self.copy.read(&read.query, &mut sink.scratch);
             sink.event(|| Event::VouchedFor { bucket, epoch, mark, number: read.vouch });
             let position = Position { bucket, mark };
             sink.answer(read.ticket, Outcome::Done { position, payload, duplicate: false });

@@ -14,6 +14,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The first byte of a snapshot.
 const FORMAT: u8 = 1;
+/// Memory that stays where answers are put together.
+const SCRATCH_MOST: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct Copy {
@@ -98,10 +100,11 @@ impl Copy {
         &self.answer
     }
 
-    pub fn read(&self, query: &Payload) -> Payload {
-        let mut answer = Vec::new();
-        self.machine.read(self.at(), query.as_slice(), &mut answer);
-        answer.into()
+    /// The answer is put together in `scratch`, whose memory is used again; a long one keeps it.
+    pub fn read(&self, query: &Payload, scratch: &mut Vec<u8>) -> Payload {
+        scratch.clear();
+        self.machine.read(self.at(), query.as_slice(), scratch);
+        if scratch.len() > SCRATCH_MOST { std::mem::take(scratch).into() } else { scratch.as_slice().into() }
     }
 
     pub fn digest(&self) -> u64 {

@@ -489,7 +489,7 @@ impl Replica {
 
     /// A stale read, of committed state.
     pub fn look(&self, query: &Payload) -> (Mark, Payload) {
-        (self.copy.applied, self.copy.read(query))
+        (self.copy.applied, self.copy.read(query, &mut Vec::new()))
     }
 
     /// Forgets everything and begins at `base`: with the bucket, by first placement or by an operator's word; or blank,

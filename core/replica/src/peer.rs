@@ -181,6 +181,12 @@ impl Primary {
         }
     }
 
+    /// What every other member holds, once this one holds so much.
+    pub(crate) fn held_with(&self, node: NodeId, held: Offset) -> Offset {
+        let held_by = |peer: &Peer| if peer.node == node { held } else { peer.acked };
+        self.members().map(held_by).min().unwrap_or(Offset::ZERO)
+    }
+
     /// Below this nothing may be trimmed: somebody who catches up still needs it, unless that is too far behind.
     pub(crate) fn wanted_by_slow(&self, last: Offset, patience: u64) -> Offset {
         let needs = self.peers.iter().filter_map(|peer| match &peer.stage {
@@ -211,7 +217,7 @@ impl Primary {
             && read.index <= applied.offset
             && let Some(read) = self.reads.pop_front()
         {
-            let payload = copy.read(&read.query);
+            let payload = copy.read(&read.query, &mut sink.scratch);
             if let Some(round) = read.round {
                 let number = read.vouch.unwrap_or_default();
                 sink.event(|| match round <= confirmed {

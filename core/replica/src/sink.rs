@@ -152,6 +152,8 @@ pub struct Sink {
     pub watched: bool,
     /// How long the last entry that was committed here had waited for it, for people.
     pub commit_time: Option<Duration>,
+    /// Where answers to reads are put together.
+    pub(crate) scratch: Vec<u8>,
 }
 
 impl Sink {
@@ -169,6 +171,7 @@ impl Sink {
             width: 0,
             watched: false,
             commit_time: None,
+            scratch: Vec::new(),
         }
     }
 

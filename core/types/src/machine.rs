@@ -38,6 +38,10 @@ pub trait StateMachine: fmt::Debug + Send {
     /// Applies a committed command, and appends the answer to `answer`. The machine was advanced to `at` before.
     fn apply(&mut self, at: At, command: &[u8], answer: &mut Vec<u8>);
 
+    /// This command may soon be applied. Changes nothing: it is the moment to have brought from memory what applying it
+    /// will look at, while others are applied.
+    fn foresee(&self, _command: &[u8]) {}
+
     /// The log's time is now `at.time`: what was due has happened. Called before each `apply`, and for entries that
     /// only carry a time. Must be cheap when nothing is due.
     fn advance(&mut self, at: At);

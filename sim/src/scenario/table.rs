@@ -117,7 +117,7 @@ fn copy(replica: &Replica) -> String {
     let query = Query::Scan { prefix: b"", after: None, slot: None, values: true, limit: KEYS_SHOWN, bytes: 1 << 16 };
     let mut bytes = vec![KV];
     query.encode(&mut bytes);
-    let answer = replica.copy().read(&bytes.into());
+    let answer = replica.copy().read(&bytes.into(), &mut Vec::new());
     let mut held = match Answer::decode(answer.as_slice()) {
         Some(Answer::Scanned(scanned)) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -148,6 +148,10 @@ impl Shard {
         self.sink.vouchers.trust();
         self.divide(&duties);
         for (bucket, duty) in duties {
+            let epoch = duty.appointment.epoch;
+            if self.table.get(&bucket).is_none_or(|before| before.appointment.epoch != epoch) {
+                self.sought.begin(bucket);
+            }
             self.table.insert(bucket, duty.clone());
             self.take_duty(bucket, duty);
         }

@@ -52,6 +52,9 @@ use std::time::Duration;
 use tenures::Tenures;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// So many messages are looked at in advance: what they need fits the first cache.
+const FORESEEN: usize = 32;
+
 #[derive(Debug)]
 pub struct Shard {
     config: Config,
@@ -440,13 +443,23 @@ impl Shard {
         let from = envelope.from;
         match envelope.message {
             Message::Shard(ShardMessage::Replicas(messages)) => {
-                messages.iter().for_each(|message| self.on_replica_message(from, message));
+                for messages in messages.chunks(FORESEEN) {
+                    messages.iter().for_each(|message| self.foresee(from, message));
+                    messages.iter().for_each(|message| self.on_replica_message(from, message));
+                }
             }
             Message::Shard(ShardMessage::Hop(hop)) => self.on_hop(from, hop),
             Message::Shard(ShardMessage::Hopped(hopped)) => self.on_hopped(from, hopped),
             Message::Shard(ShardMessage::Vouch(vouch)) => self.on_vouch(from, vouch),
             Message::Shard(ShardMessage::Vouched(vouched)) => self.on_vouched(from, &vouched),
             Message::Paxos(_) | Message::Cluster(_) => {}
+        }
+    }
+
+    /// What this message lets a copy apply is brought from memory while those before it are worked off.
+    fn foresee(&self, from: NodeId, message: &ReplicaMessage) {
+        if let Some(replica) = self.replicas.get(&message.bucket) {
+            replica.foresee(from, message);
         }
     }
 

@@ -189,7 +189,7 @@ impl Shard {
         if taken && (waiting.is_write() || replica.is_stirred()) {
             self.dirty.push(bucket);
         }
-        if taken && !self.config.timing.follow.is_zero() {
+        if taken {
             self.note_request(bucket, caller);
         }
         taken
