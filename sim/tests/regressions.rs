@@ -71,6 +71,11 @@ const ONCE_FAILED: &[(u64, f64, &str)] = &[
     (2265, 1.0, "the only node that knew a recovered cluster lost its memory, and the operator waited for it for ever"),
     (3466, 1.0, "two operators recovered a cluster each, and a checker took two nodes of one id for one"),
     (5691, 1.0, "clients lost messages after all had healed, and waited for them longer than anybody may"),
+    (
+        5664,
+        1.0,
+        "the half of a bucket whose whole was damaged was begun without it, and a checker took that for a loss",
+    ),
     (7593, 1.0, "the image that a bucket began with was thrown away when the bucket in between was gone"),
     (7640, 1.0, "a checker missed that a revived bucket served, since the next epoch began in the same step"),
     (8151, 1.0, "the record of a division was damaged, and the upper half was divided off once more, without its end"),

@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
     seconds: f64,
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    #[arg(long, default_value_t = 64)]
+    buckets: u16,
     /// Clients that know the slot map, only
     #[arg(long)]
     aware: bool,
@@ -47,12 +49,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (index, path) in arguments.atoll.iter().enumerate() {
         let atoll = fs::canonicalize(path).with_context(|| format!("no binary at {}", path.display()))?;
         let workshop = Workshop { store: Store::new(&arguments.store), scratch: std::env::temp_dir(), atoll };
-        let spread = atoll::start(&workshop, &atoll::Setup::default())?;
+        let setup = atoll::Setup { buckets: arguments.buckets, ..atoll::Setup::default() };
+        let spread = atoll::start(&workshop, &setup)?;
         names.push(format!("{} aware", path.display()));
         loads.push(Load { targets: spread.aware_targets()?, ..spread.cluster.load() });
         clusters.push(spread.cluster);
         if !arguments.aware {
-            let own = atoll::start(&workshop, &atoll::Setup::default())?;
+            let own = atoll::start(&workshop, &setup)?;
             names.push(format!("{} plain", path.display()));
             loads.push(own.settled_load()?);
             clusters.push(own.cluster);

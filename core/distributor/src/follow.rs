@@ -12,7 +12,7 @@
 //! Not here: when a bucket counts as sought somewhere (`atoll-node`, `shard/sought.rs`).
 
 use crate::orders::Survey;
-use atoll_types::{NodeId, Step};
+use atoll_types::{Bug, NodeId, Step, planted};
 
 /// So many buckets pause at a time, each for a moment.
 const WIDTH: usize = 16;
@@ -23,7 +23,8 @@ impl Survey<'_> {
         let steps = self.idle.iter().filter_map(|bucket| {
             let to = if bucket.sought_at.is_nobody() { bucket.home } else { bucket.sought_at };
             let wanted = !to.is_nobody() && to != bucket.primary();
-            if !wanted || !bucket.settled || bucket.splitting || bucket.split_wanted {
+            let keeps = planted(Bug::LentForEver) && to == bucket.home;
+            if !wanted || keeps || !bucket.settled || bucket.splitting || bucket.split_wanted {
                 return None;
             }
             let may = self.may_take_over(to) && bucket.is_eligible(to) && !self.is_cut_off(to, bucket.members());

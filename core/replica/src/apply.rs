@@ -14,9 +14,13 @@ use std::collections::VecDeque;
 const FORESEEN: usize = 16;
 /// One part in so many of a copy's state is kept as log besides.
 const LOG_SHARE: usize = 32;
-/// And so many bytes in any case: a short absence must not cost a copy of the whole bucket.
+/// And so many bytes, but no more than the state has: a short absence must not cost a copy of the whole bucket.
 const LOG_LEAST: usize = 64 << 10;
-/// The log is looked at again once it has grown by one part in so many of what is kept in any case.
+/// And so many in any case.
+const LOG_FEW: usize = 4 << 10;
+/// What is kept is in about so many chunks, which go as a whole; the log is looked at again when it has one more.
+const CHUNKS: usize = 4;
+/// As many entries more, of those that may be kept: one part in so many.
 const LOOK_SHARE: usize = 16;
 /// While copies are missing, one part in so many, and so many times the rest: whoever is away needs it when it returns.
 const LOG_SHARE_SHORT: usize = 4;
@@ -75,18 +79,20 @@ impl Replica {
         if self.log.len() <= length && self.log.bytes() <= bytes {
             return;
         }
-        self.trim_now(sink);
-        let (log, window) = (sink.settings.log, sink.settings.window_bytes);
+        let state = self.copy.bytes();
+        let least = state.clamp(LOG_FEW, LOG_LEAST).min(sink.settings.window_bytes);
+        self.log.set_chunk(least / CHUNKS);
+        self.trim_now(sink, state, least);
+        let log = sink.settings.log;
         let length = self.log.len().max(log) + log / LOOK_SHARE;
-        let bytes = self.log.bytes().max(LOG_LEAST.min(window)) + LOG_LEAST.min(window) / LOOK_SHARE;
-        self.trim_beyond = (length, bytes);
+        self.trim_beyond = (length, self.log.bytes().max(least) + least / CHUNKS);
     }
 
-    fn trim_now(&mut self, sink: &Sink) {
+    fn trim_now(&mut self, sink: &Sink, state: usize, least: usize) {
         let is_short = self.duty.as_ref().is_some_and(|duty| duty.short);
         let (factor, part) = if is_short { (SHORT_FACTOR, LOG_SHARE_SHORT) } else { (1, LOG_SHARE) };
         let (most, window) = (sink.settings.log * factor, sink.settings.window_bytes);
-        if self.log.len() <= most && self.log.bytes() <= LOG_LEAST.min(window) {
+        if self.log.len() <= most && self.log.bytes() <= least {
             return;
         }
         let applied = self.copy.applied.offset;
@@ -98,7 +104,7 @@ impl Replica {
         };
         // Few large entries are as good a reason as many small ones.
         let is_long = self.log.bytes() > window;
-        let share = if is_long { 0 } else { (self.copy.bytes() / part).max(LOG_LEAST * factor) };
+        let share = if is_long { 0 } else { (state / part).max(least * factor) };
         self.log.trim(applied.min(needed), share);
         self.log.trim(Offset(applied.0.saturating_sub(most as u64)).min(needed), 0);
     }

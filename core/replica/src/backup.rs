@@ -29,6 +29,10 @@ pub(crate) struct Backup {
     pub(crate) fresh: Time,
     /// Since when the primary is waited for: to open the epoch, or to commit what is here.
     pub(crate) waiting_since: Option<Time>,
+    /// When it was last asked what is committed.
+    asked: Time,
+    /// To be asked with the next acknowledgement.
+    asks: bool,
     /// A snapshot that is here in part.
     pub(crate) incoming: Option<Incoming>,
     /// To be answered here, once the other members have vouched.
@@ -46,9 +50,17 @@ impl Backup {
             round: 0,
             fresh: Time::ZERO,
             waiting_since: Some(now),
+            asked: Time::ZERO,
+            asks: false,
             incoming: None,
             reads: VecDeque::new(),
         }
+    }
+
+    /// When the primary is asked whether what is here is committed: the word of it is not repeated.
+    fn ask_at(&self, settings: &Settings) -> Option<Time> {
+        let since = self.waiting_since.filter(|_| self.open)?;
+        Some(since.max(self.asked) + settings.ack_timeout)
     }
 }
 
@@ -217,18 +229,24 @@ impl Replica {
         if !backup.open || !backup.owes_ack || !current || self.useless {
             return;
         }
-        let ack = Ack { held: safe, round: backup.round, gap: backup.gap, full, sent: now };
-        (backup.owes_ack, backup.gap) = (false, false);
+        let (gap, waits) = (std::mem::take(&mut backup.gap), std::mem::take(&mut backup.asks));
+        let ack = Ack { held: safe, round: backup.round, gap, full, waits, sent: now };
+        backup.owes_ack = false;
         sink.send(backup.primary, bucket, epoch, Body::Ack(ack));
     }
 
-    /// A primary that does not open its epoch, or does not commit what is here, is complained of.
+    /// A primary that does not say what is committed is asked. One that does not open its epoch, or does not commit
+    /// what is here, is complained of.
     pub(crate) fn wake_backup(&mut self, now: Time, sink: &mut Sink) {
         let (bucket, epoch) = (self.bucket, self.epoch());
         let duty = self.duty.as_ref();
         let member = duty.is_some_and(|duty| duty.appointment.is_member(self.me));
         let stuck = duty.is_some_and(|duty| !duty.may_commit);
         let Role::Backup(backup) = &mut self.role else { return };
+        if backup.ask_at(&sink.settings).is_some_and(|at| at <= now) {
+            backup.asked = now;
+            (backup.asks, backup.owes_ack) = (!planted(Bug::CommitToldOnce), true);
+        }
         let patience = sink.settings.ack_timeout * 3;
         if backup.waiting_since.is_some_and(|since| now.since(since) >= patience) {
             backup.waiting_since = Some(now);
@@ -240,7 +258,8 @@ impl Replica {
     }
 
     pub(crate) fn backup_due(&self, backup: &Backup, settings: &Settings) -> Time {
-        backup.waiting_since.map_or(Time::NEVER, |since| since + settings.ack_timeout * 3)
+        let complains_at = backup.waiting_since.map(|since| since + settings.ack_timeout * 3);
+        complains_at.into_iter().chain(backup.ask_at(settings)).min().unwrap_or(Time::NEVER)
     }
 }
 

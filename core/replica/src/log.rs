@@ -13,7 +13,7 @@ use atoll_types::{BucketBody, BucketEntry, Entries, Epoch, Mark, Offset, Payload
 use serde::{Deserialize, Serialize};
 use std::collections::{VecDeque, vec_deque};
 
-/// A chunk of more than one entry, or of more than came at a time, has no more than this.
+/// A chunk of more than one entry, or of more than came at a time, has no more than this; less, where little is kept.
 const CHUNK_BYTES: usize = 16 << 10;
 /// What a chunk has room for at first. It doubles: most buckets have few entries.
 const CHUNK_FIRST: usize = 256;
@@ -118,7 +118,7 @@ impl Made {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Log {
     /// The mark before the first entry: of a snapshot, of a split, or before all.
     base: Mark,
@@ -126,11 +126,24 @@ pub struct Log {
     last: Offset,
     /// Of the entries above the base.
     bytes: usize,
+    /// A chunk to which something is added has no more bytes than this.
+    chunk: usize,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { base: Mark::default(), chunks: VecDeque::new(), last: Offset::ZERO, bytes: 0, chunk: CHUNK_BYTES }
+    }
 }
 
 impl Log {
     pub fn new(base: Mark) -> Log {
         Log { base, last: base.offset, ..Log::default() }
+    }
+
+    /// Chunks that are begun from now on are about so long: what is trimmed goes by chunks.
+    pub fn set_chunk(&mut self, bytes: usize) {
+        self.chunk = bytes.clamp(CHUNK_FIRST, CHUNK_BYTES);
     }
 
     pub fn base(&self) -> Mark {
@@ -205,12 +218,12 @@ impl Log {
     /// The chunk that the next entries go to, with room for so many bytes of them: its bytes, and where they end.
     fn open(&mut self, epoch: Epoch, more: usize) -> (&mut Vec<u8>, &mut Vec<u32>) {
         let has_room = |chunk: &Chunk| {
-            chunk.epoch == epoch && matches!(&chunk.bytes, Bytes::Own(own) if own.len() + more <= CHUNK_BYTES)
+            chunk.epoch == epoch && matches!(&chunk.bytes, Bytes::Own(own) if own.len() + more <= self.chunk)
         };
         if !self.chunks.back().is_some_and(has_room) {
             // A bucket that has filled one fills the next as well.
             let before = self.chunks.back().filter(|chunk| chunk.epoch == epoch);
-            let room = before.map_or(CHUNK_FIRST, |_| CHUNK_BYTES);
+            let room = before.map_or(CHUNK_FIRST, |_| self.chunk);
             let ends = Vec::with_capacity(before.map_or(0, |chunk| chunk.ends.len()));
             let bytes = Bytes::Own(Vec::with_capacity(room));
             self.chunks.push_back(Chunk { epoch, first: self.last.next(), bytes, ends });
@@ -220,7 +233,7 @@ impl Log {
         };
         let needed = bytes.len() + more;
         if needed > bytes.capacity() {
-            let wanted = (bytes.capacity() * 2).min(CHUNK_BYTES).max(needed);
+            let wanted = (bytes.capacity() * 2).min(self.chunk).max(needed);
             bytes.reserve_exact(wanted - bytes.len());
         }
         (bytes, ends)
@@ -528,6 +541,9 @@ mod tests {
             // Chunks end by their length as well as by their epochs; what is long is a chunk by itself.
             let longest = [20, CHUNK_BYTES as u64 / 4, CHUNK_BYTES as u64 * 3 / 2][rng.below(3) as usize];
             for time in 1..300 {
+                if rng.one_in(20) {
+                    log.set_chunk(rng.below(CHUNK_BYTES as u64 * 2) as usize);
+                }
                 let (epoch, last) = (epoch(time / 40), log.last_offset());
                 let command = vec![time as u8; rng.below(longest) as usize];
                 let body = BucketBody::Write { slot: Default::default(), usage: None, command: &command };

@@ -84,6 +84,8 @@ pub struct Ack {
     pub gap: bool,
     /// This node has no memory to spare.
     pub full: bool,
+    /// It has held something for long and has not heard that it is committed: the word of it may be lost.
+    pub waits: bool,
     /// By the sender's own clock. Comes back as `Write::echo`.
     pub sent: Time,
 }

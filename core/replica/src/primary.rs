@@ -278,6 +278,10 @@ impl Replica {
         if peer.acked >= peer.sent && peer.round_acked >= peer.round_sent {
             (peer.waiting_since, peer.retry_at) = (None, Time::NEVER);
         }
+        if ack.waits {
+            peer.commit_sent = Offset::ZERO;
+            primary.commit_at = now;
+        }
         self.advance(now, sink);
     }
 
@@ -386,12 +390,11 @@ impl Replica {
         let confirm = primary.wanted_round > primary.round;
         let fresh = primary.peers.iter().any(|peer| matches!(peer.stage, Stage::Streaming) && peer.sent < last);
         let commit_due = now >= primary.commit_at;
-        let tells = |peer: &Peer| {
-            let news = peer.commit_sent < committed || (primary.serving && !peer.told_serving);
-            commit_due && peer.opened && news
-        };
-        // Each has a round, so that it is repeated until it is acknowledged.
-        if confirm || fresh || primary.peers.iter().any(tells) {
+        let serving = primary.serving;
+        // That the epoch serves is repeated until it is acknowledged. That something is committed is said once: whoever
+        // does not hear of it asks.
+        let announces = |peer: &Peer| commit_due && peer.opened && serving && !peer.told_serving;
+        if confirm || fresh || primary.peers.iter().any(announces) {
             primary.round += 1;
         }
         let applied = self.copy.applied.offset;
@@ -400,9 +403,9 @@ impl Replica {
         for peer in &mut primary.peers {
             let again = now >= peer.retry_at;
             let round = peer.member && confirm;
-            let news = peer.commit_sent < committed || (primary.serving && !peer.told_serving);
-            let tell = commit_due && peer.opened && news;
-            let mut must = again || round || tell;
+            let announce = announces(peer);
+            let tell = commit_due && peer.opened && peer.commit_sent < committed;
+            let mut must = again || round || announce || tell;
             for _ in 0..FRAMES_MOST {
                 // One opening write at a time: what it leads to is not known.
                 let opening_under_way = !peer.opened && peer.sent > peer.matched;
@@ -422,17 +425,19 @@ impl Replica {
                     Entries::none(epoch)
                 };
                 peer.sent = Offset(previous.offset.0 + entries.count());
-                let asks = fresh || round || again || tell || !peer.opened;
-                (peer.round_sent, peer.commit_sent) = (primary.round, committed);
-                peer.told_serving = primary.serving;
+                let asks = fresh || round || again || announce || !peer.opened;
+                peer.commit_sent = committed;
+                if asks {
+                    (peer.round_sent, peer.told_serving) = (primary.round, serving);
+                }
                 let write = Write {
                     round: primary.round,
                     opening: !peer.opened,
                     previous,
                     entries,
                     committed,
-                    serving: primary.serving || planted(Bug::CutSentAgainEarly),
-                    confirm: round || again || tell,
+                    serving: serving || planted(Bug::CutSentAgainEarly),
+                    confirm: round || again || announce,
                     digest,
                     echo: peer.echo,
                 };
@@ -447,7 +452,6 @@ impl Replica {
             }
         }
         // Told by what was sent just now, or by a write before: nothing has to be said by itself.
-        let serving = primary.serving;
         let knows = |peer: &Peer| peer.commit_sent >= committed && peer.told_serving == serving;
         if commit_due || primary.peers.iter().all(knows) {
             primary.commit_at = Time::NEVER;

@@ -68,7 +68,7 @@ fn under_steady_load_nobody_who_gets_on_is_complained_of() {
 }
 
 #[test]
-fn a_commit_index_that_was_lost_is_sent_again() {
+fn a_commit_index_that_was_lost_is_asked_for() {
     let mut trio = three(false);
     trio.write(1, 1, None, "a");
     trio.run();
@@ -78,10 +78,21 @@ fn a_commit_index_that_was_lost_is_sent_again() {
     let news = |message: &Message| matches!(&message.body, Body::Write(write) if write.committed.0 == 1);
     assert_eq!(trio.flying.iter().filter(|(_, _, message)| news(message)).count(), 2, "each is told, without a write");
     trio.flying.clear();
-    trio.pass(Duration::from_millis(60));
+    let committed = |trio: &Trio, node| trio.replica(node).committed().0;
+    for passed in [0, 900] {
+        trio.pass(Duration::from_millis(passed));
+        trio.run();
+        assert_eq!((committed(&trio, 2), committed(&trio, 3)), (0, 0), "it is said once");
+    }
+    // They ask, are told, and so is the next time, if that is lost as well.
+    trio.pass(Duration::from_millis(200));
+    assert_eq!(trio.flying.len(), 2, "each asks");
+    trio.flying.clear();
+    trio.pass(Duration::from_millis(1100));
     trio.run();
-    let committed = |node| trio.replica(node).committed().0;
-    assert_eq!((committed(2), committed(3)), (1, 1));
+    trio.pass(Duration::from_millis(5));
+    trio.run();
+    assert_eq!((committed(&trio, 2), committed(&trio, 3)), (1, 1));
     assert!(trio.reports.is_empty(), "{:?}", trio.reports);
 }
 

@@ -203,6 +203,10 @@ bank! {
     DelayTakenForSkew,
     /// A node whose clock is off leads like any other.
     SkewedLeads,
+    /// A bucket that was lent to where its requests came in is not given back.
+    LentForEver,
+    /// A backup that was not told what is committed does not ask.
+    CommitToldOnce,
 }
 
 #[cfg(feature = "planted-bugs")]

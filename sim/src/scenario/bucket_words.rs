@@ -228,7 +228,8 @@ impl Words<'_> {
             Body::Write(write) => told_write(write),
             Body::Ack(ack) => {
                 let gap = if ack.gap { ", something is missing" } else { "" };
-                format!("I hold {}, round {}{gap}", ack.held, ack.round)
+                let waits = if ack.waits { ": what is committed?" } else { "" };
+                format!("I hold {}, round {}{gap}{waits}", ack.held, ack.round)
             }
             Body::Piece(piece) => {
                 let end = piece.at + piece.bytes.len() as u64;

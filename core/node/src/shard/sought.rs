@@ -99,7 +99,7 @@ impl Shard {
     /// The copy here took a request. Counts it if it is the primary's.
     #[inline]
     pub(super) fn note_request(&mut self, bucket: BucketId, caller: Caller) {
-        let Some(count) = self.sought.counts.get_mut(&bucket) else { return self.begin_to_count(bucket) };
+        let Some(count) = self.sought.counts.get_mut(&bucket) else { return self.begin_to_count(bucket, caller) };
         count.add(match caller {
             Caller::Here(_) => self.signature.as_ref().map_or(NodeId::NOBODY, |signature| signature.node),
             Caller::Hop { origin, .. } => origin,
@@ -109,11 +109,12 @@ impl Shard {
         }
     }
 
-    fn begin_to_count(&mut self, bucket: BucketId) {
+    fn begin_to_count(&mut self, bucket: BucketId, caller: Caller) {
         let window = self.config.timing.follow;
         let leads = self.table.get(&bucket).is_some_and(|duty| duty.appointment.primary == self.me());
         if leads && !window.is_zero() {
             self.sought.counts.insert(bucket, Count::begin(self.now, window));
+            self.note_request(bucket, caller);
         }
     }
 

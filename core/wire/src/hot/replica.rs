@@ -30,6 +30,7 @@ const PREVIOUS: u8 = 1 << 7;
 // Of an acknowledgement.
 const GAP: u8 = 1 << 3;
 const FULL: u8 = 1 << 4;
+const WAITS: u8 = 1 << 5;
 // Of entries.
 const NONE: u8 = 0;
 const SAME_EPOCH: u8 = 1;
@@ -78,7 +79,7 @@ fn put_message(writer: &mut Writer<'_>, message: &Message) {
             put_entries(writer, *epoch, &write.entries);
         }
         Body::Ack(ack) => {
-            head(writer, ACK | flag(GAP, ack.gap) | flag(FULL, ack.full));
+            head(writer, ACK | flag(GAP, ack.gap) | flag(FULL, ack.full) | flag(WAITS, ack.waits));
             put_longs(writer.out, [epoch.slot.0, ack.held.0, ack.round, ack.sent.0]);
         }
         Body::Open(_) | Body::Opened(_) | Body::Piece(_) | Body::Got(_) | Body::Refused(_) => {
@@ -142,10 +143,10 @@ fn message(source: &mut Source<'_>) -> Option<Message> {
             (of(slot), Body::Write(write(source, flags, of(slot), round, before, numbers)?))
         }
         ACK => {
-            only(GAP | FULL)?;
+            only(GAP | FULL | WAITS)?;
             let [slot, held, round, sent] = source.reader.longs()?;
-            let (gap, full) = (flags & GAP != 0, flags & FULL != 0);
-            (of(slot), Body::Ack(Ack { held: Offset(held), round, gap, full, sent: Time(sent) }))
+            let (gap, full, waits) = (flags & GAP != 0, flags & FULL != 0, flags & WAITS != 0);
+            (of(slot), Body::Ack(Ack { held: Offset(held), round, gap, full, waits, sent: Time(sent) }))
         }
         OTHER => {
             only(0)?;

@@ -56,7 +56,7 @@ fn bodies() -> Vec<replica::Body> {
             digest: Some((Offset(5), u64::MAX)),
             echo: Time(77),
         }),
-        Body::Ack(Ack { held: Offset(9), round: 8, gap: true, full: true, sent: Time(78) }),
+        Body::Ack(Ack { held: Offset(9), round: 8, gap: true, full: true, waits: true, sent: Time(78) }),
         Body::Piece(Piece { mark: MARK, length: 5000, checksum: 77, at: 4096, bytes: vec![1; 904].into() }),
         Body::Got(Got { mark: MARK, checksum: 77, have: Some(5000) }),
         Body::Refused(Refused { current: EPOCH }),

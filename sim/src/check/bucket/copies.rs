@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A copy as it can be read back.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    range: SlotRange,
+    pub(crate) range: SlotRange,
     base: Mark,
     /// One by one; the first has the offset after the base.
     entries: Vec<Entries>,

@@ -42,7 +42,7 @@ use atoll_replica::Event;
 use atoll_replica::message::Body;
 use atoll_types::{BucketId, BucketRecord, ClusterId, Entry, Epoch, Identity, Incarnation, NodeId, Offset, Slot};
 use canon::{Canons, LogId};
-use copies::{Copies, replica};
+use copies::{Copies, is_known_damaged, replica};
 use edicts::Edicts;
 use epochs::Primaries;
 use std::collections::BTreeSet;
@@ -160,7 +160,13 @@ impl BucketChecks {
             | BucketRecord::Unreadable { .. }
             | BucketRecord::Divided { .. } => return,
         };
-        let held = self.copies.safely_held(host, bucket).map_or(Offset::ZERO, |held| held.last());
+        let copy = self.copies.safely_held(host, bucket);
+        // Of a whole that is damaged no half can be made.
+        let whole = copy.map(|copy| copy.range.bucket()).filter(|whole| *whole != bucket);
+        if whole.is_some_and(|whole| is_known_damaged(&hosts[host], whole)) {
+            return;
+        }
+        let held = copy.map_or(Offset::ZERO, |held| held.last());
         if held > base && self.is_needed(hosts, host, bucket) {
             let detail = format!("{name} throws away {held} entries of bucket {bucket}, and may have to serve it");
             self.found = Some(broken("needed", detail));
