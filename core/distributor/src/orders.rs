@@ -30,11 +30,13 @@ pub struct Settings {
     pub width: usize,
     /// Steps in one order.
     pub steps_most: usize,
+    /// No copy is begun to level out: the last one was made just now.
+    pub rests: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { width: 1, steps_most: 256 }
+        Settings { width: 1, steps_most: 256, rests: false }
     }
 }
 
@@ -85,6 +87,9 @@ impl Distributor {
         let free = width.saturating_sub(survey.under_way());
         steps.extend(survey.drain(free));
         let free = free.saturating_sub(steps.len());
+        if settings.rests {
+            return steps;
+        }
         steps.extend(survey.level_copies(free));
         if steps.is_empty() && free > 0 {
             steps.extend(survey.level_primaries());
@@ -99,6 +104,13 @@ impl Distributor {
     pub fn next_due(&self, now: Time) -> Option<Time> {
         let waits = self.nodes.values().map(|node| node.waits_until);
         waits.chain(self.shuns.iter().map(|shun| shun.until)).filter(|&time| time > now).min()
+    }
+
+    /// A copy is being made of a bucket that has all it should have.
+    pub fn is_levelling(&self) -> bool {
+        let wanted = self.wanted();
+        let is_given_more = |bucket: &Bucket| !bucket.catching_up().is_empty() && bucket.members().len() >= wanted;
+        self.buckets.values().any(is_given_more)
     }
 
     /// Nothing is to be done: every bucket has its copies, everything is settled and level.

@@ -10,9 +10,14 @@ use crate::member::Member;
 use atoll_cluster::Standing;
 use atoll_distributor::Settings;
 use atoll_types::{Body, HashSlot, Name, Order, Request, Slot, Step, Time};
+use std::time::Duration;
 
 /// Steps in one order: far below what an entry may hold.
 const STEPS_MOST: usize = 256;
+/// After a copy that was made to level out, none is begun for so many times what it took, and at most this long: to
+/// make and to take one holds up a shard for a moment, and nobody waits for it.
+const REST: u32 = 2;
+const REST_MOST: Duration = Duration::from_millis(100);
 
 /// What a leader remembers of its orders.
 #[derive(Debug)]
@@ -26,11 +31,32 @@ pub(crate) struct Orders {
     pub(crate) think: bool,
     /// When the distributor may want something although nothing is applied.
     pub(crate) due: Time,
+    /// Since when a copy is being made to level out.
+    levelling_since: Option<Time>,
+    rests_until: Time,
 }
 
 impl Orders {
     pub(crate) fn new(now: Time) -> Orders {
-        Orders { since: now, last: None, through: Slot::ZERO, think: true, due: Time::NEVER }
+        Orders {
+            since: now,
+            last: None,
+            through: Slot::ZERO,
+            think: true,
+            due: Time::NEVER,
+            levelling_since: None,
+            rests_until: Time::ZERO,
+        }
+    }
+
+    /// Tells whether to rest.
+    fn note_levelling(&mut self, now: Time, is_levelling: bool) -> bool {
+        if is_levelling {
+            self.levelling_since.get_or_insert(now);
+        } else if let Some(since) = self.levelling_since.take() {
+            self.rests_until = now + (now.since(since) * REST).min(REST_MOST);
+        }
+        now < self.rests_until
     }
 }
 
@@ -46,14 +72,16 @@ impl Member {
         if !orders.think || orders.through > decided || !self.paxos.can_propose() {
             return false;
         }
-        let since = orders.since;
+        let rests = orders.note_levelling(now, self.replicated.distributor.is_levelling());
+        let (since, rests_until) = (orders.since, orders.rests_until);
         let wanted = if self.replicated.distributor.buckets().is_empty() {
             self.first_placement(context, since)
         } else {
-            let settings = Settings { width: context.config.limits.width, steps_most: STEPS_MOST };
+            let settings = Settings { width: context.config.limits.width, steps_most: STEPS_MOST, rests };
             self.replicated.distributor.next_order(now, &settings)
         };
         let due = self.replicated.distributor.next_due(now).filter(|due| *due > now).unwrap_or(Time::NEVER);
+        let due = if rests { due.min(rests_until) } else { due };
         let Some(orders) = self.office.as_mut().map(|office| &mut office.orders) else { return false };
         (orders.think, orders.due) = (false, due);
         let Some(order) = wanted else { return false };

@@ -131,7 +131,10 @@ impl Walk {
     fn order(&mut self) {
         let order = match self.rng.below(6) {
             0 => self.rng.pick(&self.orders).cloned(),
-            1.. => self.cluster.distributor.next_order(self.cluster.at.time, &Settings { width: 2, steps_most: 8 }),
+            1.. => self
+                .cluster
+                .distributor
+                .next_order(self.cluster.at.time, &Settings { width: 2, steps_most: 8, rests: self.rng.one_in(4) }),
         };
         order.into_iter().for_each(|order| self.decide(order));
     }
@@ -241,7 +244,8 @@ impl Walk {
             ids.into_iter().for_each(|id| self.cluster.sought(id.0, 0));
         }
         let buckets = self.cluster.distributor.buckets().len();
-        let settings = Settings { width: 1 + self.rng.below(4) as usize, steps_most: 1 + self.rng.below(20) as usize };
+        let (width, steps_most) = (1 + self.rng.below(4) as usize, 1 + self.rng.below(20) as usize);
+        let settings = Settings { width, steps_most, rests: false };
         self.cluster.calm_with(200 + 40 * buckets, &settings);
         let distributor = &self.cluster.distributor;
         assert_eq!(distributor.next_order(self.cluster.at.time, &Settings::default()), None);
